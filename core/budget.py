@@ -1,0 +1,146 @@
+"""How many draft nodes a pass should verify: the number that yields most tokens a second on this machine.
+
+Knows measured pass times and estimated acceptance. Does not know drafters or models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
+from typing import Protocol
+
+from core.types import DraftTree
+
+#: Before anything is measured: a pass over this many queries costs twice a pass over one.
+_ASSUMED_DOUBLING = 24.0
+#: Measurements of a shape that are thrown away: kernels are prepared at the first call.
+_WARM_UP = 1
+
+
+class Budget(Protocol):
+    """Decides the width of a pass and learns what passes cost."""
+
+    def limit(self, num_rows: int) -> int:
+        """The most nodes that are worth drafting for each row."""
+        ...
+
+    def choose(self, trees: Seq[DraftTree]) -> int:
+        """Nodes per row to verify in the next pass; 0 is plain decoding."""
+        ...
+
+    def record(self, num_rows: int, num_queries: int, seconds: float) -> None:
+        """A pass over `num_rows` rows of `num_queries` queries took so long."""
+        ...
+
+
+class FixedBudget:
+    """Always the same number of nodes: for tests and comparisons."""
+
+    def __init__(self, num_nodes: int) -> None:
+        self.num_nodes = num_nodes
+
+    def limit(self, num_rows: int) -> int:
+        return self.num_nodes
+
+    def choose(self, trees: Seq[DraftTree]) -> int:
+        return self.num_nodes
+
+    def record(self, num_rows: int, num_queries: int, seconds: float) -> None:
+        """Nothing to learn."""
+
+
+class PassTimes:
+    """T(rows, queries), measured while decoding.
+
+    Each shape keeps a running estimate that follows a drop quickly and an outlier slowly. Shapes not seen yet
+    are read off the line through the seen ones (a fixed cost, and a cost for each query).
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, int], tuple[int, float]] = {}
+        self._line: tuple[float, float] | None = None
+
+    def record(self, num_rows: int, num_queries: int, seconds: float) -> None:
+        count, estimate = self._seen.get((num_rows, num_queries), (0, seconds))
+        if count <= _WARM_UP:
+            estimate = seconds
+        else:
+            weight = 0.3 if seconds < estimate else 0.05
+            estimate += weight * (seconds - estimate)
+        self._seen[num_rows, num_queries] = (count + 1, estimate)
+        self._line = None
+
+    def predict(self, num_rows: int, num_queries: int) -> float:
+        count, estimate = self._seen.get((num_rows, num_queries), (0, 0.0))
+        if count > _WARM_UP:
+            return estimate
+        if self._line is None:
+            self._line = self._fit()
+        fixed, slope = self._line
+        return fixed + slope * num_rows * num_queries
+
+    def _fit(self) -> tuple[float, float]:
+        """Least squares through (queries, seconds), falling back on an assumed shape."""
+        points = [(r * q, t) for (r, q), (count, t) in self._seen.items() if count > _WARM_UP]
+        sizes = {size for size, _ in points}
+        if len(sizes) >= 2:
+            mean_x = sum(x for x, _ in points) / len(points)
+            mean_y = sum(y for _, y in points) / len(points)
+            spread = sum((x - mean_x) ** 2 for x, _ in points)
+            slope = max(sum((x - mean_x) * (y - mean_y) for x, y in points) / spread, 0.0)
+            fixed = mean_y - slope * mean_x
+            if fixed > 0:
+                return fixed, slope
+        if points:
+            size, seconds = points[0]
+            unit = seconds / (1 + size / _ASSUMED_DOUBLING)
+            return unit, unit / _ASSUMED_DOUBLING
+        return 1.0, 1.0 / _ASSUMED_DOUBLING
+
+
+class MeasuredBudget:
+    """Maximises expected tokens over measured time, so a loaded engine falls back to plain decoding by itself.
+
+    `bucket` rounds a query count up to the shape that will really run; `max_nodes` bounds one row's tree and
+    `max_queries` all rows' queries together.
+    """
+
+    def __init__(self, bucket: Callable[[int], int], max_nodes: int = 127, max_queries: int = 4096) -> None:
+        self.times = PassTimes()
+        self._bucket = bucket
+        self._max_nodes = max_nodes
+        self._max_queries = max_queries
+        self._widths = sorted({self._bucket(q) for q in range(1, max_nodes + 2)})
+
+    def limit(self, num_rows: int) -> int:
+        return max(1, min(self._max_nodes, self._max_queries // num_rows))
+
+    def choose(self, trees: Seq[DraftTree]) -> int:
+        longest = max(len(tree) for tree in trees)
+        if longest == 0:
+            return 0
+        num_rows = len(trees)
+        gains = _expected_tokens(trees, longest)
+        best_nodes, best_rate = 0, num_rows / self.times.predict(num_rows, 1)
+        for width in self._widths:
+            nodes = min(width - 1, longest)
+            rate = (num_rows + gains[nodes]) / self.times.predict(num_rows, width)
+            if rate > best_rate:
+                best_nodes, best_rate = nodes, rate
+            if nodes == longest:
+                break
+        return best_nodes
+
+    def record(self, num_rows: int, num_queries: int, seconds: float) -> None:
+        self.times.record(num_rows, num_queries, seconds)
+
+
+def _expected_tokens(trees: Seq[DraftTree], longest: int) -> list[float]:
+    """Expected accepted tokens of all rows together when each verifies its first n nodes, for n = 0..longest."""
+    gains = [0.0] * (longest + 1)
+    for tree in trees:
+        for i in range(len(tree)):
+            gains[i + 1] += 1.0 if tree.scores is None else tree.scores[i]
+    for n in range(longest):
+        gains[n + 1] += gains[n]
+    return gains

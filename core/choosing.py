@@ -1,0 +1,109 @@
+"""From a pass's logits to verdicts for all rows: transforms, one token per node, the near-tie guard.
+
+Knows rows and logits. The only copy from the device to the host in a step happens here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+
+import torch
+
+from core.packing import PackedRow
+from core.sampling import perturbed_scores, top_gap
+from core.targets.base import PassOutput, Target
+from core.types import EMPTY_TREE, DraftTree, Sequence, Verdict
+from core.verification import RULES, walk
+
+#: Scores closer than this may swap when kernels of another shape round differently (largest difference seen
+#: between a tree pass and a one-token pass, with a wide margin).
+_NEAR_TIE_GAPS = {torch.float64: 1e-9, torch.float32: 1e-3, torch.bfloat16: 0.25, torch.float16: 0.05}
+
+
+class Chooser:
+    """Applies one verification rule to every row of a pass."""
+
+    def __init__(self, target: Target, rule: str, *, exact: bool, near_tie_gap: float | None) -> None:
+        if rule not in RULES:
+            raise ValueError(f"unknown verification {rule!r}; choose one of {', '.join(RULES)}")
+        self.rule = rule
+        self._target = target
+        self._guards = exact
+        self._gap = _NEAR_TIE_GAPS[target.dtype] if near_tie_gap is None else near_tie_gap
+        self._gaps: list[list[float]] = []
+
+    def choose(self, rows: Seq[Sequence], trees: Seq[DraftTree], output: PassOutput) -> list[Verdict]:
+        """One verdict for each row."""
+        logits = self._transformed(rows, trees, output)
+        if self.rule != "exact":
+            rule = RULES[self.rule]
+            return [
+                rule(logits[b, : 1 + len(tree)], tree, row.params, len(row.tokens))
+                for b, (row, tree) in enumerate(zip(rows, trees, strict=True))
+            ]
+        scores = self._scores(rows, trees, logits)
+        if self._guards:
+            best = torch.stack([scores.argmax(-1).to(torch.float64), top_gap(scores).to(torch.float64)])
+            chosen, self._gaps = best.tolist()
+        else:
+            chosen = scores.argmax(-1).tolist()
+        return [walk(tree, [int(t) for t in picks]) for tree, picks in zip(trees, chosen, strict=True)]
+
+    def confirm(self, rows: Seq[Sequence], trees: Seq[DraftTree], verdicts: list[Verdict]) -> list[Verdict]:
+        """Look again at near ties; the accepted paths must be committed already."""
+        if not self._guards or self.rule != "exact":
+            return verdicts
+        alone = len(rows) == 1 and not len(trees[0])
+        if alone:
+            return verdicts
+        return [
+            self._confirm_row(slot, row, tree, verdict)
+            for slot, (row, tree, verdict) in enumerate(zip(rows, trees, verdicts, strict=True))
+        ]
+
+    def _confirm_row(self, slot: int, row: Sequence, tree: DraftTree, verdict: Verdict) -> Verdict:
+        written = [row.tokens[-1], *(tree.tokens[node] for node in verdict.path)]
+        for i, node in enumerate((-1, *verdict.path)):
+            if self._gaps[slot][node + 1] >= self._gap:
+                continue
+            row.stats.near_ties += 1
+            chosen = verdict.bonus if i == len(verdict.path) else written[i + 1]
+            again = self._alone(slot, row, written[: i + 1])
+            if again != chosen:
+                row.stats.near_tie_changes += 1
+                return Verdict(verdict.path[:i], again)
+        return verdict
+
+    def _alone(self, slot: int, row: Sequence, written: list[int]) -> int:
+        """The token that a pass over one token of this row alone chooses behind `written`."""
+        depth = len(written) - 1
+        batch = self._target.pack([PackedRow(row.cache_len + depth, written[-1:])], first_slot=slot)
+        transform = row.request.transform
+        needs_hidden = transform is not None and transform.needs_hidden
+        output = self._target.forward(batch, need_hidden=needs_hidden)
+        logits = output.logits[0, :1]
+        if transform is not None:
+            hidden = output.hidden[0, :1] if output.hidden is not None else None
+            logits = transform.apply(logits, row.tokens + written[1:], EMPTY_TREE, hidden)
+        return int(perturbed_scores(logits, row.params, [len(row.tokens) + depth]).argmax())
+
+    def _transformed(self, rows: Seq[Sequence], trees: Seq[DraftTree], output: PassOutput) -> torch.Tensor:
+        logits = output.logits
+        for b, (row, tree) in enumerate(zip(rows, trees, strict=True)):
+            if row.request.transform is not None:
+                n = 1 + len(tree)
+                hidden = output.hidden[b, :n] if output.hidden is not None else None
+                logits[b, :n] = row.request.transform.apply(logits[b, :n], row.tokens, tree, hidden)
+        return logits
+
+    def _scores(self, rows: Seq[Sequence], trees: Seq[DraftTree], logits: torch.Tensor) -> torch.Tensor:
+        """Scores [B, T, V] whose argmax is the chosen token; greedy rows keep their logits."""
+        if all(row.params.temperature == 0 for row in rows):
+            return logits
+        scores = logits.to(torch.float32)
+        for b, (row, tree) in enumerate(zip(rows, trees, strict=True)):
+            if row.params.temperature > 0:
+                first, n = len(row.tokens), 1 + len(tree)
+                positions = [first, *(first + d for d in tree.depths())]
+                scores[b, :n] = perturbed_scores(logits[b, :n], row.params, positions)
+        return scores

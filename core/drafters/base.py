@@ -1,0 +1,33 @@
+"""The protocol of drafters: guess the next tokens of each row, learn from the verdict.
+
+A drafter knows tokens. Whatever it guesses, the output stays the same; only the speed differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+
+from core.targets.base import PassOutput
+from core.types import EMPTY_TREE, DraftTree, Sequence, Verdict
+
+
+class Drafter:
+    """Guesses nothing; a base for those that do. All calls come from the loop's thread."""
+
+    #: Whether `observe` wants the last hidden states.
+    needs_hidden: bool = False
+
+    def begin(self, row: Sequence) -> None:
+        """A row joins: build its state."""
+
+    def propose(self, rows: Seq[Sequence], max_nodes: Seq[int]) -> list[DraftTree]:
+        """A tree of at most `max_nodes[i]` nodes for each row, likeliest nodes first."""
+        return [EMPTY_TREE] * len(rows)
+
+    def observe(
+        self, rows: Seq[Sequence], trees: Seq[DraftTree], verdicts: Seq[Verdict], output: PassOutput
+    ) -> None:
+        """What became of the trees. `rows` hold the accepted tokens already; `output` [B, T, V] the logits."""
+
+    def end(self, row: Sequence) -> None:
+        """A row leaves, finished or cancelled: drop its state."""

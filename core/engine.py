@@ -1,0 +1,284 @@
+"""The one loop: propose, pack, forward, sample, walk, commit, observe.
+
+Knows rows, drafts and a target. Does not know what a text is about. One engine serves many threads: whoever
+waits for its row drives the steps for all rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import deque
+from collections.abc import Iterator
+from collections.abc import Sequence as Seq
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from core import drafters, loading
+from core.budget import Budget, MeasuredBudget
+from core.choosing import Chooser
+from core.drafters.base import Drafter
+from core.packing import PackedRow
+from core.targets.base import PassOutput, Target
+from core.text import TextStream
+from core.timing import PhaseClock
+from core.types import Completion, DecodeStats, DraftTree, Request, SamplingParams, Sequence, Verdict
+
+
+class Engine:
+    """Decodes requests, in batches that rows join and leave at any step.
+
+    `drafter` is a name from `core.drafters.names()` or a `Drafter`; `verification` a name from
+    `core.verification.RULES`. `exact=True` looks again, with a pass of one token of that row alone, at tokens
+    whose two best scores lie closer than `near_tie_gap`. `max_rows` bounds the running batch.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        tokenizer: Any,
+        drafter: str | Drafter = "copy",
+        *,
+        verification: str = "exact",
+        exact: bool = False,
+        near_tie_gap: float | None = None,
+        max_rows: int = 32,
+        budget: Budget | None = None,
+    ) -> None:
+        if max_rows < 1:
+            raise ValueError(f"max_rows={max_rows} must be at least 1")
+        self.target = target
+        self.tokenizer = tokenizer
+        self.drafter = drafters.create(drafter, target) if isinstance(drafter, str) else drafter
+        self.chooser = Chooser(target, verification, exact=exact, near_tie_gap=near_tie_gap)
+        self.budget = MeasuredBudget(target.query_bucket) if budget is None else budget
+        self.max_rows = max_rows
+        self.stats = DecodeStats()
+        self.running: list[Sequence] = []
+        self._waiting: deque[Sequence] = deque()
+        self._streams: dict[int, TextStream] = {}
+        self._ids = itertools.count()
+        self._lock = threading.RLock()
+        self._clock = PhaseClock(self.stats.seconds)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | Path,
+        drafter: str | Drafter = "copy",
+        device: str = "auto",
+        dtype: str = "auto",
+        **options: Any,
+    ) -> Engine:
+        """An engine over a local folder or hub id; further options go to the constructor.
+
+        Raises ValueError for an unknown path, device, dtype or drafter, and UnsupportedModelError for a model
+        that cannot be run exactly.
+        """
+        target, tokenizer = loading.load(name, device, dtype)
+        return cls(target, tokenizer, drafter, **options)
+
+    # -- what callers use -----------------------------------------------------------------------------
+
+    def generate(self, requests: Seq[Request], params: SamplingParams | None = None) -> list[Completion]:
+        """Decode all requests; completions in the order of the input. `params` is for requests without any."""
+        rows = [self._prepare(request, params) for request in requests]
+        # Neighbours of like length share padding best.
+        for row in sorted(rows, key=lambda row: -len(row.prompt_ids)):
+            self._enqueue(row)
+        try:
+            while any(row.finish_reason is None for row in rows):
+                self.step()
+        finally:
+            for row in rows:
+                self.cancel(row)
+        return [self._completion(row) for row in rows]
+
+    def stream(self, request: Request, params: SamplingParams | None = None) -> Iterator[str]:
+        """Pieces of the text as they are written: whole characters, never the beginning of a stop string.
+
+        Closing the iterator frees the row.
+        """
+        row = self._prepare(request, params)
+        self._enqueue(row)
+        stream = self._streams[row.id]
+        return self._pieces(row, stream)
+
+    def add(self, request: Request, params: SamplingParams | None = None) -> Sequence:
+        """Queue a request; it joins the batch at a later `step`."""
+        row = self._prepare(request, params)
+        self._enqueue(row)
+        return row
+
+    def cancel(self, row: Sequence) -> None:
+        """Take a row out, wherever it is; nothing happens if it is finished."""
+        with self._lock:
+            if row.finish_reason is not None:
+                return
+            row.finish_reason = "cancelled"
+            if row in self.running:
+                self._remove([row])
+            else:
+                self._waiting.remove(row)
+
+    def completion(self, row: Sequence) -> Completion:
+        """The result of a finished row that was queued with `add`; may be asked for once."""
+        return self._completion(row)
+
+    @torch.inference_mode()
+    def step(self) -> None:
+        """One turn of the loop for every running row; waiting rows join first."""
+        with self._lock:
+            self._admit()
+            if self.running:
+                self._turn(self.running)
+
+    # -- one turn -------------------------------------------------------------------------------------
+
+    def _turn(self, rows: list[Sequence]) -> None:
+        clock = self._clock
+        with clock.phase("propose"):
+            trees = self._propose(rows)
+        with clock.phase("pack"):
+            packed = [
+                PackedRow(row.cache_len, row.tokens[-1:], tree) for row, tree in zip(rows, trees, strict=True)
+            ]
+            batch = self.target.pack(packed)
+        with clock.phase("forward"):
+            output = self.target.forward(batch, need_hidden=self._needs_hidden(rows))
+        with clock.phase("sample"):
+            verdicts = self.chooser.choose(rows, trees, output)
+        self.budget.record(len(rows), batch.tokens.shape[1], clock.last("forward") + clock.last("sample"))
+        with clock.phase("commit"):
+            for slot, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
+                self.target.commit(slot, row.cache_len + 1, verdict.path)
+            verdicts = self.chooser.confirm(rows, trees, verdicts)
+            for row, tree, verdict in zip(rows, trees, verdicts, strict=True):
+                self._accept(row, tree, verdict)
+        with clock.phase("observe"):
+            self._observe(rows, trees, verdicts, output)
+            self._remove([row for row in rows if row.finish_reason is not None])
+
+    def _propose(self, rows: list[Sequence]) -> list[DraftTree]:
+        limit = self.budget.limit(len(rows))
+        # The bonus token takes the last place that is left, so a tree need not be deeper than that.
+        trees = self.drafter.propose(rows, [min(limit, row.remaining - 1) for row in rows])
+        trees = [tree.limit_depth(row.remaining - 1) for row, tree in zip(rows, trees, strict=True)]
+        num_nodes = self.budget.choose(trees)
+        return [tree.prefix(num_nodes) for tree in trees]
+
+    def _needs_hidden(self, rows: list[Sequence]) -> bool:
+        wanted = (row.request.transform for row in rows if row.request.transform is not None)
+        return self.drafter.needs_hidden or any(transform.needs_hidden for transform in wanted)
+
+    def _accept(self, row: Sequence, tree: DraftTree, verdict: Verdict) -> None:
+        """Append what stands, up to an end token, a stop string or the length limit."""
+        written = [tree.tokens[node] for node in verdict.path]
+        written.append(verdict.bonus)
+        stream = self._streams[row.id]
+        kept = 0
+        for token in written:
+            row.tokens.append(token)
+            kept += 1
+            if token in self.target.eos_token_ids or stream.push(token):
+                row.finish_reason = "stop"
+            elif row.remaining == 0:
+                row.finish_reason = "length"
+            if row.finish_reason is not None:
+                break
+        row.cache_len += kept
+        assert row.cache_len == len(row.tokens) - 1, "the cache and the row's tokens went apart"
+        for stats in (row.stats, self.stats):
+            stats.target_calls += stats is row.stats
+            stats.drafted += len(tree)
+            stats.accepted += min(len(verdict.path), kept)
+            stats.emitted += kept
+        if row is self.running[0]:
+            self.stats.target_calls += 1
+
+    def _observe(
+        self, rows: list[Sequence], trees: list[DraftTree], verdicts: list[Verdict], output: PassOutput
+    ) -> None:
+        self.drafter.observe(rows, trees, verdicts, output)
+
+    # -- rows come and go -----------------------------------------------------------------------------
+
+    def _prepare(self, request: Request, params: SamplingParams | None) -> Sequence:
+        """A row for the request. Raises ValueError, with the numbers, for one that cannot fit."""
+        chosen = request.params or params or SamplingParams()
+        prompt = self._encode(request.prompt, special=True)
+        tokens = self.target.start_tokens(prompt)
+        room = self.target.max_length - len(tokens)
+        if self.target.is_encoder_decoder and len(prompt) > self.target.max_length:
+            raise ValueError(
+                f"the prompt has {len(prompt)} tokens, but the encoder has positions for {self.target.max_length}; "
+                "split the text"
+            )
+        if room < 1:
+            raise ValueError(
+                f"the prompt has {len(tokens)} tokens, but the model's context holds {self.target.max_length} "
+                "with at least one to write; shorten the prompt"
+            )
+        return Sequence(
+            id=next(self._ids),
+            request=request,
+            params=chosen,
+            prompt_ids=prompt,
+            tokens=tokens,
+            source_ids=[self._encode(source) for source in request.sources],
+            prediction_ids=None if request.prediction is None else self._encode(request.prediction),
+            max_tokens=min(chosen.max_new_tokens, room),
+        )
+
+    def _encode(self, text: str | Seq[int], special: bool = False) -> list[int]:
+        if not isinstance(text, str):
+            return list(text)
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=special)
+        return ids
+
+    def _enqueue(self, row: Sequence) -> None:
+        with self._lock:
+            self._streams[row.id] = TextStream(self.tokenizer, row.params.stop)
+            self._waiting.append(row)
+
+    @torch.inference_mode()
+    def _admit(self) -> None:
+        """Let waiting rows in, several at a time where many wait: reading prompts together is cheaper."""
+        free = self.max_rows - len(self.running)
+        if not self._waiting or free < min(len(self._waiting), max(1, self.max_rows // 4)):
+            return
+        with self._clock.phase("join"):
+            joining = [self._waiting.popleft() for _ in range(min(free, len(self._waiting)))]
+            first_slot = len(self.running)
+            lengths = self.target.join(first_slot, [row.prompt_ids for row in joining])
+            for row, length in zip(joining, lengths, strict=True):
+                row.cache_len = length
+                assert row.cache_len == len(row.tokens) - 1, "a joining row must have one pending token"
+                self.drafter.begin(row)
+            self.running += joining
+
+    def _remove(self, rows: list[Sequence]) -> None:
+        """Free the slots of rows that are done, moving the last row into each gap."""
+        for row in rows:
+            slot, last = self.running.index(row), len(self.running) - 1
+            self.target.leave(slot, last, self.running[last].cache_len)
+            self.running[slot] = self.running[last]
+            self.running.pop()
+            self.drafter.end(row)
+
+    def _pieces(self, row: Sequence, stream: TextStream) -> Iterator[str]:
+        try:
+            while row.finish_reason is None:
+                self.step()
+                if piece := stream.take(finished=row.finish_reason is not None):
+                    yield piece
+        finally:
+            self.cancel(row)
+            self._streams.pop(row.id, None)
+
+    def _completion(self, row: Sequence) -> Completion:
+        assert row.finish_reason is not None, "the row is still running"
+        stream = self._streams.pop(row.id)
+        return Completion(stream.text, row.output_ids, row.finish_reason, row.stats)

@@ -1,0 +1,189 @@
+"""Encoder-decoder transformers models (`AutoModelForSeq2SeqLM`) with ragged rows and trees.
+
+Knows how these models place positions and cross-attention. The model's code runs as it is, except that the
+decoder's one position vector for the whole batch is replaced, on the instance, by the positions of the pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
+
+from core.cache import RaggedCache
+from core.packing import Pass
+from core.targets.base import PassOutput, Target, UnsupportedModelError, _doubled
+from core.targets.cache_view import CrossAttentionView, SelfAttentionView, encoder_decoder_view
+from core.targets.limits import context_length, end_token_ids
+
+
+class EncoderDecoder(Target):
+    """An encoder-decoder model. `hidden` of a pass is the decoder's last output."""
+
+    is_encoder_decoder = True
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        config = model.config
+        self.model = model.eval()
+        self.config = config
+        decoder = model.get_decoder()
+        self._cross = _cross_attentions(decoder)
+        key_width = self._cross[0][0].out_features
+        heads = getattr(config, "decoder_attention_heads", None) or config.num_heads
+        layout = (len(self._cross), heads, key_width // heads, model.dtype, model.device)
+        super().__init__(
+            cache=RaggedCache(*layout),
+            vocab_size=model.get_output_embeddings().weight.shape[0],
+            max_length=context_length(config),
+            eos_token_ids=end_token_ids(model),
+            dtype=model.dtype,
+            device=model.device,
+        )
+        self.cross_cache = RaggedCache(*layout)
+        self.source_lengths: list[int] = []
+        self._start = _start_tokens(model)
+        self._pass: Pass | None = None
+        _give_positions(decoder, self._current_pass)
+
+    @property
+    def max_source_length(self) -> int:
+        """Longest source that the encoder has positions for."""
+        return self.max_length
+
+    def start_tokens(self, prompt_ids: Seq[int]) -> list[int]:
+        return list(self._start)
+
+    def join(self, first_slot: int, prompts: Seq[Seq[int]]) -> list[int]:
+        """Encode the sources; the decoder then starts with nothing in its cache but forced tokens."""
+        longest = self.key_bucket(max(len(p) for p in prompts))
+        pad = self.config.pad_token_id or 0
+        ids = torch.full((len(prompts), longest), pad, dtype=torch.int64)
+        seen = torch.zeros((len(prompts), longest), dtype=torch.int64)
+        for b, prompt in enumerate(prompts):
+            ids[b, : len(prompt)] = torch.tensor(prompt, dtype=torch.int64)
+            seen[b, : len(prompt)] = 1
+        encoder = self.model.get_encoder()
+        states = encoder(input_ids=ids.to(self.device), attention_mask=seen.to(self.device)).last_hidden_state
+        slots = _doubled(self.cross_cache.num_slots, first_slot + len(prompts))
+        self.cross_cache.reserve(slots, _doubled(max(self.cross_cache.capacity, 32), longest))
+        for layer, (key, value) in enumerate(self._cross):
+            rows = slice(first_slot, first_slot + len(prompts))
+            self.cross_cache.write(layer, rows, 0, self._split(key(states)), self._split(value(states)))
+        self.source_lengths[first_slot:] = [len(p) for p in prompts]
+        return super().join(first_slot, prompts)
+
+    def leave(self, slot: int, last_slot: int, last_length: int) -> None:
+        super().leave(slot, last_slot, last_length)
+        if slot != last_slot:
+            self.cross_cache.move(last_slot, slot, self.source_lengths[last_slot])
+            self.source_lengths[slot] = self.source_lengths[last_slot]
+        del self.source_lengths[last_slot:]
+
+    def forward(self, batch: Pass, *, need_hidden: bool = False) -> PassOutput:
+        source_length = self.key_bucket(max(self.source_lengths[batch.rows]))
+        cross = CrossAttentionView(self.cross_cache, batch.rows, source_length)
+        states = batch.tokens.new_zeros((batch.tokens.shape[0], source_length, 1), dtype=self.dtype)
+        self._pass = batch
+        out = self.model(
+            encoder_outputs=BaseModelOutput(last_hidden_state=states),
+            attention_mask=self._source_mask(batch, source_length),
+            decoder_input_ids=batch.tokens,
+            decoder_attention_mask=batch.attention_mask(),
+            past_key_values=encoder_decoder_view(SelfAttentionView(self.cache, batch), cross),
+            use_cache=True,
+            output_hidden_states=need_hidden,
+        )
+        self._pass = None
+        return PassOutput(out.logits, out.decoder_hidden_states[-1] if need_hidden else None)
+
+    def _source_mask(self, batch: Pass, source_length: int) -> torch.Tensor:
+        """Additive mask [B, 1, T, S] that hides the padding behind each source."""
+        lengths = torch.tensor(self.source_lengths[batch.rows], device=self.device)
+        hidden = torch.arange(source_length, device=self.device) >= lengths[:, None]
+        mask = torch.zeros(hidden.shape, dtype=self.dtype, device=self.device)
+        mask = mask.masked_fill_(hidden, torch.finfo(self.dtype).min)
+        return mask[:, None, None, :].expand(-1, 1, batch.tokens.shape[1], -1)
+
+    def _split(self, states: torch.Tensor) -> torch.Tensor:
+        batch, length, width = states.shape
+        head_dim = self.cross_cache.data.shape[-1]
+        return states.view(batch, length, width // head_dim, head_dim).transpose(1, 2)
+
+    def _current_pass(self) -> Pass:
+        assert self._pass is not None, "the decoder ran outside a pass"
+        return self._pass
+
+
+def _start_tokens(model: PreTrainedModel) -> tuple[int, ...]:
+    """The start token, and a forced first token (mBART's and M2M100's language) behind it."""
+    generation = model.generation_config
+    start = generation.decoder_start_token_id
+    if start is None:
+        start = model.config.decoder_start_token_id
+    if start is None:
+        raise UnsupportedModelError(
+            f"{type(model).__name__} names no decoder_start_token_id; set it in its generation config"
+        )
+    forced = generation.forced_bos_token_id
+    return (start,) if forced is None else (start, forced)
+
+
+def _cross_attentions(decoder: nn.Module) -> list[tuple[nn.Linear, nn.Linear]]:
+    """Key and value projections of every layer's cross-attention, by the two namings that are in use."""
+    if hasattr(decoder, "block"):
+        blocks = [block.layer[1].EncDecAttention for block in decoder.block]
+        return [(a.k, a.v) for a in blocks]
+    if hasattr(decoder, "layers") and hasattr(decoder.layers[0], "encoder_attn"):
+        return [(layer.encoder_attn.k_proj, layer.encoder_attn.v_proj) for layer in decoder.layers]
+    raise UnsupportedModelError(
+        f"{type(decoder).__name__} is not built like T5 or BART, so its cross-attention cannot be found; "
+        "supported families: T5, BART, mBART, M2M100, Marian, Pegasus"
+    )
+
+
+def _give_positions(decoder: nn.Module, current: Callable[[], Pass]) -> None:
+    """Replace the decoder's batch-wide positions, on this instance, by those of the current pass."""
+    if hasattr(decoder, "embed_positions"):
+        table = decoder.embed_positions
+        weights = getattr(table, "weights", getattr(table, "weight", None))
+        offset = getattr(table, "offset", 0)
+        scale = _position_lookup(weights, offset, current)
+        table.forward = scale  # type: ignore[method-assign]
+    elif hasattr(decoder, "block"):
+        attention = decoder.block[0].layer[0].SelfAttention
+        attention.compute_bias = _relative_bias(attention, current)
+    else:
+        raise UnsupportedModelError(f"cannot tell how {type(decoder).__name__} places its positions")
+
+
+def _position_lookup(
+    weights: torch.Tensor, offset: int, current: Callable[[], Pass]
+) -> Callable[..., torch.Tensor]:
+    """Position vectors [B, T, width] by absolute position. M2M100 starts behind the padding index: offset 2."""
+
+    def forward(*args: Any, **kwargs: Any) -> torch.Tensor:
+        return nn.functional.embedding(current().positions + offset, weights)
+
+    return forward
+
+
+def _relative_bias(attention: Any, current: Callable[[], Pass]) -> Callable[..., torch.Tensor]:
+    """T5's bias [B, heads, T, L] from the position of each query and of each key slot."""
+
+    def compute_bias(*args: Any, **kwargs: Any) -> torch.Tensor:
+        batch = current()
+        relative = batch.key_positions()[:, None, :] - batch.positions[:, :, None]
+        bucket = attention._relative_position_bucket(
+            relative,
+            bidirectional=False,
+            num_buckets=attention.relative_attention_num_buckets,
+            max_distance=attention.relative_attention_max_distance,
+        )
+        return attention.relative_attention_bias(bucket).permute(0, 3, 1, 2)
+
+    return compute_bias

@@ -1,0 +1,69 @@
+"""Facts read off a transformers model before it runs: context length, end tokens, what cannot be run exactly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from core.targets.base import UnsupportedModelError
+
+#: Attention kinds whose mask we can give explicitly.
+_PLAIN_KINDS = frozenset({"full_attention", "sliding_attention"})
+#: Rotary scalings whose frequencies change once the text passes the length trained on.
+_LENGTH_DEPENDENT_ROPE = frozenset({"dynamic", "longrope"})
+_UNLIMITED = 1 << 30
+
+
+def context_length(config: Any) -> int:
+    """Positions that the model can tell apart.
+
+    T5's relative positions have no bound. With rotary scalings that switch frequencies at a length, the cached
+    keys of one regime are wrong in the other, so the context ends where the switch would happen.
+    """
+    names = ("max_position_embeddings", "n_positions", "max_target_positions")
+    limit = next((int(n) for n in (getattr(config, name, None) for name in names) if n), _UNLIMITED)
+    if config.model_type in ("t5", "mt5", "umt5"):
+        return _UNLIMITED
+    for rope in _rope_settings(config):
+        if rope.get("rope_type", rope.get("type")) in _LENGTH_DEPENDENT_ROPE:
+            original = rope.get("original_max_position_embeddings") or getattr(
+                config, "original_max_position_embeddings", None
+            )
+            limit = min(limit, int(original or limit))
+    return limit
+
+
+def _rope_settings(config: Any) -> list[dict[str, Any]]:
+    rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    return [part for part in (rope, *rope.values()) if isinstance(part, dict)]
+
+
+def end_token_ids(model: PreTrainedModel) -> frozenset[int]:
+    """Every token that ends the text; a generation config may name several."""
+    for config in (model.generation_config, model.config):
+        ids = getattr(config, "eos_token_id", None)
+        if ids is not None:
+            return frozenset([ids] if isinstance(ids, int) else ids)
+    return frozenset()
+
+
+def require_plain_attention(model: PreTrainedModel, config: Any) -> None:
+    """Raise UnsupportedModelError, with the reason, for a model whose state is not a plain key-value cache."""
+    name = type(model).__name__
+    if getattr(model, "_is_stateful", False):
+        raise UnsupportedModelError(
+            f"{name} keeps a recurrent state, which cannot be rolled back to the accepted tokens; "
+            "use a model with attention layers only"
+        )
+    odd = set(getattr(config, "layer_types", None) or ()) - _PLAIN_KINDS
+    if odd:
+        raise UnsupportedModelError(
+            f"{name} has layers of kind {', '.join(sorted(odd))}, which ignore the mask that draft trees need; "
+            f"supported kinds are {', '.join(sorted(_PLAIN_KINDS))}"
+        )
+    if getattr(config, "alibi", False) or config.model_type in ("bloom", "mpt"):
+        raise UnsupportedModelError(
+            f"{name} derives its position bias (ALiBi) from the slot, not from the position, so rows of different "
+            "lengths and trees would be run wrongly"
+        )

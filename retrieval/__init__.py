@@ -1,0 +1,1 @@
+"""Passages, queries, scores, persistence; nothing of language-model decoding."""
