@@ -42,7 +42,9 @@ class RaggedCache:
         self.data = grown
         return True
 
-    def write(self, layer: int, rows: slice, starts: torch.Tensor | int, keys: torch.Tensor, values: torch.Tensor):
+    def write(
+        self, layer: int, rows: slice, starts: torch.Tensor | int, keys: torch.Tensor, values: torch.Tensor
+    ) -> None:
         """Write `[B, H, T, D]` behind each row's own length.
 
         `starts` is one offset for all rows, or a tensor [B, T] of slots where the rows differ.

@@ -21,7 +21,7 @@ from core.budget import Budget, MeasuredBudget
 from core.choosing import Chooser
 from core.drafters.base import Drafter
 from core.packing import PackedRow
-from core.targets.base import PassOutput, Target
+from core.targets.base import Target
 from core.text import TextStream
 from core.timing import PhaseClock
 from core.types import Completion, DecodeStats, DraftTree, Request, SamplingParams, Sequence, Verdict
@@ -101,10 +101,7 @@ class Engine:
 
         Closing the iterator frees the row.
         """
-        row = self._prepare(request, params)
-        self._enqueue(row)
-        stream = self._streams[row.id]
-        return self._pieces(row, stream)
+        return self._pieces(self._prepare(request, params))
 
     def add(self, request: Request, params: SamplingParams | None = None) -> Sequence:
         """Queue a request; it joins the batch at a later `step`."""
@@ -118,6 +115,7 @@ class Engine:
             if row.finish_reason is not None:
                 return
             row.finish_reason = "cancelled"
+            self._streams.pop(row.id)
             if row in self.running:
                 self._remove([row])
             else:
@@ -157,8 +155,9 @@ class Engine:
             verdicts = self.chooser.confirm(rows, trees, verdicts)
             for row, tree, verdict in zip(rows, trees, verdicts, strict=True):
                 self._accept(row, tree, verdict)
+        self.stats.target_calls += 1
         with clock.phase("observe"):
-            self._observe(rows, trees, verdicts, output)
+            self.drafter.observe(rows, trees, verdicts, output)
             self._remove([row for row in rows if row.finish_reason is not None])
 
     def _propose(self, rows: list[Sequence]) -> list[DraftTree]:
@@ -190,18 +189,11 @@ class Engine:
                 break
         row.cache_len += kept
         assert row.cache_len == len(row.tokens) - 1, "the cache and the row's tokens went apart"
+        row.stats.target_calls += 1
         for stats in (row.stats, self.stats):
-            stats.target_calls += stats is row.stats
             stats.drafted += len(tree)
             stats.accepted += min(len(verdict.path), kept)
             stats.emitted += kept
-        if row is self.running[0]:
-            self.stats.target_calls += 1
-
-    def _observe(
-        self, rows: list[Sequence], trees: list[DraftTree], verdicts: list[Verdict], output: PassOutput
-    ) -> None:
-        self.drafter.observe(rows, trees, verdicts, output)
 
     # -- rows come and go -----------------------------------------------------------------------------
 
@@ -268,7 +260,10 @@ class Engine:
             self.running.pop()
             self.drafter.end(row)
 
-    def _pieces(self, row: Sequence, stream: TextStream) -> Iterator[str]:
+    def _pieces(self, row: Sequence) -> Iterator[str]:
+        # The row queues at the first `next`: an iterator that is never started holds nothing.
+        self._enqueue(row)
+        stream = self._streams[row.id]
         try:
             while row.finish_reason is None:
                 self.step()

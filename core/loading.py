@@ -21,7 +21,12 @@ from transformers import (
 from core.targets.base import Target
 from core.targets.registry import target_for
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "float64": torch.float64,
+}
 
 
 def pick_device(name: str) -> torch.device:
@@ -55,8 +60,9 @@ def load_model(name: str | Path, device: torch.device, dtype: torch.dtype) -> Pr
     # sdpa ignores Gemma 2's soft-capping, so such models run with the eager attention.
     if getattr(config.get_text_config(decoder=True), "attn_logit_softcapping", None):
         options["attn_implementation"] = "eager"
-    model: PreTrainedModel = auto.from_pretrained(where, dtype=dtype, **options)
-    return model.to(device).eval().requires_grad_(False)  # type: ignore[arg-type, return-value]
+    model: Any = auto.from_pretrained(where, dtype=dtype, **options)
+    frozen: PreTrainedModel = model.to(device).eval().requires_grad_(False)
+    return frozen
 
 
 def load(name: str | Path, device: str = "auto", dtype: str = "auto") -> tuple[Target, Any]:
@@ -79,6 +85,6 @@ def _resolve(name: str | Path) -> tuple[str, dict[str, Any]]:
         return text, {"local_files_only": True}
     if Path(text).exists():
         raise ValueError(f"{text!r} is a file; give the folder that holds the model's config.json")
-    if text.startswith((".", "/", "~")) or text.count("/") > 1 or os.sep != "/" and os.sep in text:
+    if text.startswith((".", "/", "~")) or text.count("/") > 1 or (os.sep != "/" and os.sep in text):
         raise ValueError(f"no model folder at {text!r}; give an existing folder or a hub id such as org/name")
     return text, {}

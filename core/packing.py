@@ -132,7 +132,13 @@ def _causal(size: int, hidden: float) -> np.ndarray:
 
 
 def _fill_tree(
-    row: PackedRow, certain: int, *, tokens: np.ndarray, positions: np.ndarray, mask: np.ndarray, hidden: float
+    row: PackedRow,
+    certain: int,
+    *,
+    tokens: np.ndarray,
+    positions: np.ndarray,
+    mask: np.ndarray,
+    hidden: float,
 ) -> None:
     """Positions by depth, and a mask row per node: its parent's row plus itself."""
     tree = row.tree

@@ -143,7 +143,7 @@ class Copy(Drafter):
             reached = accepted | {-1}
             for node, parent in enumerate(tree.parents):
                 if parent in reached:
-                    self.calibration.record(tree.origins[node], node in accepted)  # type: ignore[index,arg-type]
+                    self.calibration.record(tree.origins[node], node in accepted)  # type: ignore[index]
 
     def end(self, row: Sequence) -> None:
         self._rows.pop(row.id)

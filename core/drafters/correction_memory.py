@@ -32,7 +32,7 @@ class CorrectionMemory:
         """Remember the differences between a source and what was written for it."""
         matcher = SequenceMatcher(a=source, b=output, autojunk=False)
         for tag, i1, i2, j1, j2 in matcher.get_opcodes():
-            if tag != "equal" and 0 < i1 and i2 < len(source) and max(i2 - i1, j2 - j1) <= MAX_EDIT_TOKENS:
+            if tag != "equal" and i1 > 0 and i2 < len(source) and max(i2 - i1, j2 - j1) <= MAX_EDIT_TOKENS:
                 self._store(tuple(source[i1 - 1 : i2 + 1]), tuple(output[j1:j2]))
 
     def recall(self, source: Seq[int], position: int) -> tuple[tuple[int, ...], int] | None:

@@ -20,7 +20,9 @@ class PromptLookup(Drafter):
         self.num_tokens = num_tokens
 
     def propose(self, rows: Seq[Sequence], max_nodes: Seq[int]) -> list[DraftTree]:
-        return [self._lookup(row.tokens, min(n, self.num_tokens)) for row, n in zip(rows, max_nodes, strict=True)]
+        return [
+            self._lookup(row.tokens, min(n, self.num_tokens)) for row, n in zip(rows, max_nodes, strict=True)
+        ]
 
     def _lookup(self, tokens: list[int], limit: int) -> DraftTree:
         for size in range(min(self.max_ngram, len(tokens) - 1), 0, -1):

@@ -133,7 +133,7 @@ def _start_tokens(model: PreTrainedModel) -> tuple[int, ...]:
     return (start,) if forced is None else (start, forced)
 
 
-def _cross_attentions(decoder: nn.Module) -> list[tuple[nn.Linear, nn.Linear]]:
+def _cross_attentions(decoder: Any) -> list[tuple[nn.Linear, nn.Linear]]:
     """Key and value projections of every layer's cross-attention, by the two namings that are in use."""
     if hasattr(decoder, "block"):
         blocks = [block.layer[1].EncDecAttention for block in decoder.block]
@@ -146,14 +146,12 @@ def _cross_attentions(decoder: nn.Module) -> list[tuple[nn.Linear, nn.Linear]]:
     )
 
 
-def _give_positions(decoder: nn.Module, current: Callable[[], Pass]) -> None:
+def _give_positions(decoder: Any, current: Callable[[], Pass]) -> None:
     """Replace the decoder's batch-wide positions, on this instance, by those of the current pass."""
     if hasattr(decoder, "embed_positions"):
         table = decoder.embed_positions
-        weights = getattr(table, "weights", getattr(table, "weight", None))
-        offset = getattr(table, "offset", 0)
-        scale = _position_lookup(weights, offset, current)
-        table.forward = scale  # type: ignore[method-assign]
+        weights = table.weights if hasattr(table, "weights") else table.weight
+        table.forward = _position_lookup(weights, getattr(table, "offset", 0), current)
     elif hasattr(decoder, "block"):
         attention = decoder.block[0].layer[0].SelfAttention
         attention.compute_bias = _relative_bias(attention, current)
