@@ -1,0 +1,111 @@
+"""Which tokens of a source became which tokens of its correction.
+
+Knows strings and how much they resemble each other. Does not know grammar; merging by grammar is left to
+`extraction`. Equal tokens are found by Levenshtein opcodes (rapidfuzz); inside the few unequal regions a small
+dynamic programme pairs the words that resemble each other, so that "go in" -> "went to the" becomes
+go/went, in/to and an insertion instead of one lump.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from rapidfuzz.distance import Indel, Levenshtein
+
+# A region above this many cells stays one group: nobody reads a pairing of forty words with forty others.
+MAX_CELLS = 1600
+_SKIP = 1.0  # cost of an inserted or deleted token
+_JOIN = 0.3  # cost of a split or joined word ("alot" / "a lot")
+_GLUE = re.compile(r"[\s\-'’]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Source tokens `[i1, i2)` became target tokens `[j1, j2)`."""
+
+    i1: int
+    i2: int
+    j1: int
+    j2: int
+
+
+def compact(tokens: Sequence[str]) -> str:
+    """The letters alone: without case, hyphens, apostrophes and the spaces between the tokens."""
+    return _GLUE.sub("", "".join(tokens)).casefold()
+
+
+def is_word(token: str) -> bool:
+    return any(c.isalnum() for c in token)
+
+
+@lru_cache(maxsize=65536)
+def _pair_cost(a: str, b: str) -> float:
+    """Cost of turning token `a` into `b`; from 0 (equal but for case) to just below two skips."""
+    if is_word(a) != is_word(b):
+        return 2.5
+    if not is_word(a):
+        return 1.0
+    return 1.9 * (1.0 - Indel.normalized_similarity(a.casefold(), b.casefold())) ** 0.5
+
+
+def align(source: Sequence[str], target: Sequence[str]) -> list[Group]:
+    """The changed groups, in order, neither overlapping nor touching an equal token."""
+    groups: list[Group] = []
+    region: Group | None = None
+    for op in Levenshtein.opcodes(source, target):
+        if op.tag == "equal":
+            if region is not None:
+                groups.extend(_pair(source, target, region))
+            region = None
+        elif region is None:
+            region = Group(op.src_start, op.src_end, op.dest_start, op.dest_end)
+        else:
+            region = Group(region.i1, op.src_end, region.j1, op.dest_end)
+    if region is not None:
+        groups.extend(_pair(source, target, region))
+    return groups
+
+
+def _pair(source: Sequence[str], target: Sequence[str], region: Group) -> list[Group]:
+    """Split one unequal region into the cheapest sequence of pairs, splits, joins and skips."""
+    a, b = source[region.i1 : region.i2], target[region.j1 : region.j2]
+    if not a or not b or len(a) * len(b) > MAX_CELLS:
+        return [region]
+    # best[i][j] = (cost of a[:i] -> b[:j], how many tokens of each side the last step took)
+    best = [[(float("inf"), 0, 0)] * (len(b) + 1) for _ in range(len(a) + 1)]
+    best[0][0] = (0.0, 0, 0)
+    for i in range(len(a) + 1):
+        for j in range(len(b) + 1):
+            for di, dj, cost in _moves(a, b, i, j):
+                total = best[i - di][j - dj][0] + cost
+                if total < best[i][j][0]:
+                    best[i][j] = (total, di, dj)
+    groups: list[Group] = []
+    i, j = len(a), len(b)
+    while i or j:
+        _, di, dj = best[i][j]
+        if a[i - di : i] != b[j - dj : j]:
+            at, to = region.i1 + i, region.j1 + j
+            groups.append(Group(at - di, at, to - dj, to))
+        i, j = i - di, j - dj
+    return groups[::-1]
+
+
+def _moves(a: Sequence[str], b: Sequence[str], i: int, j: int) -> list[tuple[int, int, float]]:
+    """Steps that may end in cell (i, j): tokens taken from each side, and the cost."""
+    moves: list[tuple[int, int, float]] = []
+    if i and j:
+        moves.append((1, 1, _pair_cost(a[i - 1], b[j - 1])))
+    if i:
+        moves.append((1, 0, _SKIP))
+    if j:
+        moves.append((0, 1, _SKIP))
+    for di, dj in ((1, 2), (2, 1), (1, 3), (3, 1)):
+        if i >= di and j >= dj:
+            left = compact(a[i - di : i])
+            if left and left == compact(b[j - dj : j]):
+                moves.append((di, dj, _JOIN))
+    return moves

@@ -1,0 +1,142 @@
+"""Carrying a correction back to the text as it was written.
+
+The model does not see the source but a plainer version of it: on one line, single spaces, and without the
+characters that its vocabulary lacks. Its changes are found between *that* text and its output and then made in the
+source, so whatever the model could not see survives. Knows strings only.
+
+Changes that are not made, and counted instead:
+- those that touch a character which the model saw differently (an emoji, a ligature, a rare script);
+- those that alter a figure, a web or a mail address: facts, not grammar;
+- a capital or a full stop at a cut, where a long sentence was split and the model took the cut for its end.
+A change that would swallow a line break keeps it: the break moves to the nearest space of the replacement. Where
+there is none, `project` returns None, and the caller corrects line by line.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rapidfuzz.distance import Levenshtein
+
+from .edits import Edit, apply_edits, extract_edits
+
+_BREAKS = re.compile(r"\s*[\n\r\v\f\x85\u2028\u2029]\s*")
+_SPACES = re.compile(r"\s+")
+_DIGITS = re.compile(r"\d+")
+_ADDRESS = re.compile(r"https?://\S+|www\.\S+|\S+@\S+\.\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """The corrected source, and how many of the model's changes were not made in it."""
+
+    text: str
+    dropped: int = 0
+
+
+def one_line(text: str) -> str:
+    """`text` with every run of whitespace made one space, and none at its ends."""
+    return " ".join(text.split())
+
+
+def facts(text: str) -> list[str]:
+    """The figures and addresses of `text`, in order."""
+    return _ADDRESS.findall(text) + _DIGITS.findall(text)
+
+
+def project(
+    source: str, seen: str, output: str, *, open_start: bool = False, open_end: bool = False
+) -> Projection | None:
+    """`source` with the changes that lead from `seen` to `output`; None if a line break would be lost.
+
+    `open_start` and `open_end` say that the sentence was cut there.
+    """
+    output = one_line(output)
+    if output == seen:
+        return Projection(source)
+    if source == seen and not open_start and not open_end and facts(seen) == facts(output):
+        return Projection(output)
+    atlas = _Atlas(source, seen)
+    kept: list[Edit] = []
+    dropped = 0
+    for edit in extract_edits(seen, output, typed=False):
+        at_cut = (open_start and edit.start == 0 and _is_case(edit)) or (
+            open_end and edit.end == len(seen) and _is_mark(edit)
+        )
+        if at_cut or atlas.unsure(edit) or facts(edit.original) != facts(edit.replacement):
+            dropped += 1
+            continue
+        moved = _keep_break(source, atlas.move(edit))
+        if moved is None:
+            return None
+        kept.append(moved)
+    return Projection(apply_edits(source, _in_order(kept)), dropped)
+
+
+def _is_case(edit: Edit) -> bool:
+    return edit.original.casefold() == edit.replacement.casefold()
+
+
+def _is_mark(edit: Edit) -> bool:
+    return not any(c.isalnum() for c in edit.original + edit.replacement)
+
+
+def _in_order(edits: list[Edit]) -> list[Edit]:
+    """Edits without those that reach into the one before them (a moved line break may do that)."""
+    kept: list[Edit] = []
+    for edit in edits:
+        if not kept or edit.start >= kept[-1].end:
+            kept.append(edit)
+    return kept
+
+
+class _Atlas:
+    """Which character of `source` each character of `seen` is."""
+
+    def __init__(self, source: str, seen: str) -> None:
+        self.source = source
+        self.places = [0] * len(seen)  # index in source of each character of seen
+        self.hard: list[tuple[int, int]] = []  # spans of seen that differ from the source in more than whitespace
+        for op in Levenshtein.opcodes(source, seen):
+            old, new = source[op.src_start : op.src_end], seen[op.dest_start : op.dest_end]
+            for i in range(op.dest_start, op.dest_end):
+                self.places[i] = min(op.src_start + i - op.dest_start, max(op.src_end - 1, 0))
+            if op.tag != "equal" and (old.strip() or new.strip()):
+                self.hard.append((op.dest_start, op.dest_end))
+
+    def unsure(self, edit: Edit) -> bool:
+        """Whether the edit touches something that the model did not see as it is."""
+        return any(edit.start <= end and edit.end >= start for start, end in self.hard)
+
+    def move(self, edit: Edit) -> Edit:
+        """The edit in the source's own positions."""
+        if edit.start == edit.end:  # an insertion stays behind the character that it followed
+            start = end = self.places[edit.start - 1] + 1 if edit.start else 0
+        else:
+            start, end = self.places[edit.start], self.places[edit.end - 1] + 1
+        return Edit(start, end, self.source[start:end], edit.replacement)
+
+
+def _keep_break(source: str, edit: Edit) -> Edit | None:
+    """The edit with the line breaks of its span still in it, or None where they have no place."""
+    breaks = list(_BREAKS.finditer(edit.original))
+    if not breaks:
+        return edit
+    if len(breaks) > 1:
+        return None
+    found = breaks[0]
+    follows = _SPACES.match(source, edit.end)
+    if found.start() == 0 and not edit.replacement[:1].isspace() and (follows or edit.end == len(source)):
+        # A word behind the break goes: take the space behind it instead of the break before it.
+        start, end = edit.start + found.end(), follows.end() if follows else edit.end
+        if edit.replacement or _BREAKS.search(source[edit.end : end]):
+            return None
+        return Edit(start, end, source[start:end], "")
+    spaces = list(_SPACES.finditer(edit.replacement))
+    if not spaces:
+        return None
+    wanted = found.start() / max(1, len(edit.original))
+    nearest = min(spaces, key=lambda m: abs(m.start() / max(1, len(edit.replacement)) - wanted))
+    text = edit.replacement[: nearest.start()] + found.group() + edit.replacement[nearest.end() :]
+    return Edit(edit.start, edit.end, edit.original, text)

@@ -1,0 +1,205 @@
+"""Where the sentences of a document are.
+
+Knows lines, paragraphs, list markers and sentences; does not know the model, except that a piece must fit a budget
+that the caller counts. Everything is a span of the original text and nothing is copied or cleaned, so what lies
+between two spans (blank lines, indentation, markers, line ends) can be put back byte for byte.
+
+A line break inside a paragraph is either a wrap, and the sentence goes on, or it means something (a heading, a
+list, a verse). It counts as a wrap where the next word would not have fitted: every break of the paragraph passes
+that test against its widest line, and that line is at least `WRAP_WIDTH` characters wide. A line of `SOFT_WIDTH` or
+more also goes on where the next one begins in lower case. Everything else keeps its lines apart.
+Boundaries inside a line are sentencex's (Wikimedia).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+
+Span = tuple[int, int]
+
+WRAP_WIDTH = 60
+SOFT_WIDTH = 40
+
+_LINE = re.compile(r"([^\n\r\v\f\x85\u2028\u2029]*)(\r\n|[\n\r\v\f\x85\u2028\u2029]|\Z)")
+# Indentation, quotation marks of mail, headings, bullets and numbers at the beginning of a line.
+_MARKER = re.compile(r"(?:>|#{1,6}|[-*+•‣◦–—]|\(?\d{1,3}[.)]|\(?[a-z]\))(?=\s)")
+_SPACE = re.compile(r"[\s\ufeff]*")
+_WORD = re.compile(r"\S+")
+_LETTERS = re.compile(r"[^\W\d_]{2}")
+_CLAUSE_END = re.compile(r"[,;:)\]–—…]+[\"'”’]*\s+")
+_SENTENCE_END = re.compile(r"[.!?]+[\"'”’)\]]*\s+")
+_WHITESPACE = re.compile(r"\s")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def has_words(text: str) -> bool:
+    """Whether there is anything to correct: two letters in a row."""
+    return _LETTERS.search(text) is not None
+
+
+def sentences(text: str, language: str = "en") -> list[Span]:
+    """Spans of the sentences of `text`, in order, without the whitespace and markers around them."""
+    spans: list[Span] = []
+    for block in _paragraphs(text):
+        for start, end in _runs(text, block):
+            spans.extend(_cut(text, start, end, language))
+    return spans
+
+
+def lines(text: str, start: int, end: int) -> list[Span]:
+    """Spans of the lines of `text[start:end]`, stripped; empty ones are left out."""
+    found: list[Span] = []
+    for match in _LINE.finditer(text, start, end):
+        span = strip(text, match.start(1), match.end(1))
+        if span[0] < span[1]:
+            found.append(span)
+    return found
+
+
+def strip(text: str, start: int, end: int) -> Span:
+    """`[start, end)` without the whitespace at its ends."""
+    while start < end and (text[start].isspace() or text[start] == "\ufeff"):
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    return start, end
+
+
+class _Line:
+    """One line: its whole span, its content behind markers, and whether a marker stood there."""
+
+    __slots__ = ("content", "end", "marked", "start")
+
+    def __init__(self, text: str, start: int, end: int) -> None:
+        self.start, self.end = start, end
+        at = _space(text, start, end)
+        self.marked = False
+        while match := _MARKER.match(text, at, end):
+            self.marked = True
+            at = _space(text, match.end(), end)
+        self.content = strip(text, at, end)
+
+
+def _space(text: str, start: int, end: int) -> int:
+    match = _SPACE.match(text, start, end)
+    return match.end() if match else start
+
+
+def _paragraphs(text: str) -> list[list[_Line]]:
+    """Lines with content, grouped between blank ones."""
+    blocks: list[list[_Line]] = []
+    block: list[_Line] = []
+    for match in _LINE.finditer(text):
+        line = _Line(text, match.start(1), match.end(1))
+        if line.content[0] < line.content[1]:
+            block.append(line)
+        elif block:
+            blocks.append(block)
+            block = []
+    return [*blocks, block] if block else blocks
+
+
+def _runs(text: str, block: list[_Line]) -> list[Span]:
+    """Join the wrapped lines of a paragraph."""
+    width = max(line.content[1] - line.start for line in block)
+    wrapped = width >= WRAP_WIDTH and all(
+        below.marked or _overflows(text, above, below, width) for above, below in pairwise(block)
+    )
+    runs = [block[0].content]
+    for above, below in pairwise(block):
+        soft = above.content[1] - above.start >= SOFT_WIDTH and text[below.content[0]].islower()
+        if not below.marked and (wrapped or soft):
+            runs[-1] = (runs[-1][0], below.content[1])
+        else:
+            runs.append(below.content)
+    return runs
+
+
+def _overflows(text: str, above: _Line, below: _Line, width: int) -> bool:
+    """Whether the first word of `below` would have made `above` wider than `width`."""
+    word = _WORD.match(text, *below.content)
+    assert word is not None, "a line with content begins with a word"
+    return above.content[1] - above.start + 1 + len(word.group()) > width
+
+
+def _cut(text: str, start: int, end: int, language: str) -> list[Span]:
+    """Sentences of one run of joined lines."""
+    spans: list[Span] = []
+    at = start
+    for length in _lengths(text[start:end], language):
+        span = strip(text, at, at + length)
+        if span[0] < span[1]:
+            spans.append(span)
+        at += length
+    return spans
+
+
+def _lengths(text: str, language: str) -> list[int]:
+    """Lengths of consecutive sentences, adding up to the length of `text`."""
+    try:
+        import sentencex
+    except ImportError as error:
+        raise ImportError("sentences are found with sentencex: pip install 'echodraft[gec]'") from error
+    # sentencex 1.0 panics where whitespace outside ASCII stands beside an initial ("A\u2028."), takes no lone
+    # surrogates, and need not see line breaks that we know to be wraps. One character stays one character.
+    plain = _SURROGATE.sub("x", _WHITESPACE.sub(" ", text))
+    try:
+        found = [len(piece) for piece in sentencex.segment(language, plain)]
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # a Rust panic derives from BaseException
+            raise
+        found = []
+    return found if sum(found) == len(text) else [len(text)]
+
+
+def split_to_budget(text: str, start: int, end: int, count: Callable[[str], int], budget: int) -> list[Span]:
+    """Cut `text[start:end]` into pieces that `count` at most `budget` tokens each.
+
+    The cut is the last end of a sentence or clause in the second half of what fits, else the last whitespace, else
+    anywhere between two characters. Spans come stripped; a single character over budget is a piece all the same.
+    """
+    pieces: list[Span] = []
+    start, end = strip(text, start, end)
+    while start < end:
+        fits = _fitting(text, start, end, count, budget)
+        cut = end if fits >= end else _best_cut(text, start, fits)
+        piece = strip(text, start, cut)
+        if piece[0] < piece[1]:
+            pieces.append(piece)
+        start, _ = strip(text, cut, end)
+    return pieces
+
+
+def _fitting(text: str, start: int, end: int, count: Callable[[str], int], budget: int) -> int:
+    """A position up to which `text` fits the budget: not the farthest, but found in a few counts."""
+    size = min(end - start, budget * 8)
+    while size > 1:
+        used = count(text[start : start + size])
+        if used <= budget:
+            break
+        size = max(1, min(size - 1, size * budget // used))
+    return start + size
+
+
+def _best_cut(text: str, start: int, fits: int) -> int:
+    """Where to cut `text[start:fits]` when more follows."""
+    middle = start + (fits - start) // 2
+    for pattern in (_SENTENCE_END, _CLAUSE_END):
+        ends = [m.end() for m in pattern.finditer(text, middle, fits)]
+        if ends:
+            return ends[-1]
+    for at in range(fits, start, -1):
+        if text[at - 1].isspace() or text[at : at + 1].isspace():
+            return at
+    at = fits
+    while at > start + 1 and _joins(text[at : at + 1], text[at - 1]):
+        at -= 1
+    return at
+
+
+def _joins(char: str, before: str) -> bool:
+    """Whether a cut between `before` and `char` would part one visible character."""
+    marks = "\u200d\ufe0e\ufe0f"
+    return char in marks or before == "\u200d" or "\u0300" <= char <= "\u036f" or "\U0001f3fb" <= char <= "\U0001f3ff"

@@ -1,0 +1,74 @@
+"""What the model did not see, or must not change, survives; line breaks stay."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apps.gec.projection import one_line, project
+
+WORDS = st.lists(st.sampled_from(["the", "cat", "sat", ",", ".", "on", "a", "mat", "12", "it's"]), max_size=10)
+GAPS = st.sampled_from([" ", "  ", "\n", "\r\n", "\t", " \n    "])
+
+
+def carried(source: str, output: str) -> str | None:
+    found = project(source, one_line(source), output)
+    return None if found is None else found.text
+
+
+@given(words=WORDS, gaps=st.lists(GAPS, min_size=10, max_size=10), output=WORDS)
+@settings(max_examples=300, deadline=None)
+def test_line_breaks_are_kept_or_the_answer_is_none(words: list[str], gaps: list[str], output: list[str]) -> None:
+    source = "".join(w + g for w, g in zip(words, gaps, strict=False)).strip()
+    text = carried(source, " ".join(output))
+    assert text is None or [c for c in text if c in "\r\n"] == [c for c in source if c in "\r\n"]
+
+
+@given(source=st.text(max_size=40), output=st.text(max_size=40))
+@settings(deadline=None)
+def test_any_pair_of_strings_is_carried_without_an_error(source: str, output: str) -> None:
+    project(source.strip(), one_line(source), output)
+
+
+@given(source=st.text(max_size=40))
+def test_an_unchanged_output_leaves_the_source_alone(source: str) -> None:
+    assert carried(source.strip(), one_line(source)) == source.strip()
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "expected"),
+    [
+        ("She go\nto school.", "She goes to school.", "She goes\nto school."),
+        ("She go to\r\nthe the school.", "She goes to the school.", "She goes to\r\nthe school."),
+        ("I like very\nthe sea.", "I like the sea very much.", "I like\nthe sea very much."),
+        ("He has  two   cat.", "He has two cats.", "He has  two   cats."),
+        ("I saw alot\nof it.", "I saw a lot of it.", "I saw a lot\nof it."),
+        ("the boy\nvery big runs", "the boy runs", None),
+        ("every\nday", "everyday", None),
+        ("where you\nare going", "where are you going", "where are\nyou going"),
+    ],
+)
+def test_a_wrapped_line_keeps_its_break(source: str, output: str, expected: str | None) -> None:
+    found = carried(source, output)
+    if expected is None:
+        assert found is None or "\n" in found
+    else:
+        assert found == expected
+
+
+def test_characters_that_the_model_cannot_see_survive() -> None:
+    found = project("He have a cat 😀.", "He have a cat .", "He has a cat.")
+    assert found is not None and (found.text, found.dropped) == ("He has a cat 😀.", 1)
+
+
+def test_figures_and_addresses_are_not_changed() -> None:
+    found = project("In 2019 she go.", "In 2019 she go.", "In 2018 she went.")
+    assert found is not None and (found.text, found.dropped) == ("In 2019 she went.", 1)
+    found = project("See www.exampel.org now", "See www.exampel.org now", "See www.example.org now.")
+    assert found is not None and found.text == "See www.exampel.org now."
+
+
+def test_a_cut_end_gets_no_capital_and_no_full_stop() -> None:
+    found = project("and then he go", "and then he go", "And then he went.", open_start=True, open_end=True)
+    assert found is not None and found.text == "and then he went"

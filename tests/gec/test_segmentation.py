@@ -1,0 +1,107 @@
+"""Spans cover every word once, in order, and never touch what lies between sentences."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apps.gec.segmentation import has_words, lines, sentences, split_to_budget
+
+PIECES = st.lists(
+    st.sampled_from(
+        ["The dog barks", "mr. Smith", "e.g.", "A", "\u2028", "\x85", "\r\n", "\n", "\n\n", "\t", " ", "  ", ". ", "! ",
+         "- ", "1. ", "(2) ", "> ", "“", "”", '"', "…", "😀", "é", "\ufeff", "\ud800", "A\u2028.", "a very long line "]
+    ),
+    max_size=25,
+).map("".join)  # fmt: skip
+ANY = st.one_of(PIECES, st.text(alphabet=st.characters(), max_size=60))
+
+
+def texts(text: str) -> list[str]:
+    return [text[a:b] for a, b in sentences(text)]
+
+
+@given(text=ANY)
+@settings(max_examples=400, deadline=None)
+def test_spans_are_ordered_and_only_space_and_markers_lie_between(text: str) -> None:
+    at = 0
+    between = ""
+    for start, end in sentences(text):
+        assert at <= start < end
+        between += text[at:start]
+        at = end
+    between += text[at:]
+    assert not has_words(between)
+
+
+@given(text=ANY, budget=st.integers(1, 12))
+@settings(max_examples=200, deadline=None)
+def test_pieces_of_a_long_sentence_lose_nothing_but_space(text: str, budget: int) -> None:
+    pieces = split_to_budget(text, 0, len(text), len, budget)
+    squeezed = "".join(text[a:b] for a, b in pieces)
+    assert "".join(squeezed.split()) == "".join(text.removeprefix("\ufeff").split()) or "\ufeff" in text
+    assert all(b - a <= budget for a, b in pieces)
+    assert all(x[1] <= y[0] for x, y in zip(pieces, pieces[1:], strict=False))
+
+
+def test_abbreviations_and_figures_do_not_end_a_sentence() -> None:
+    assert texts("I saw Mr. Smith. He paid 3.50 euros, e.g. in coins. Ok?") == [
+        "I saw Mr. Smith.",
+        "He paid 3.50 euros, e.g. in coins.",
+        "Ok?",
+    ]
+
+
+def test_a_wrapped_sentence_is_one_sentence() -> None:
+    text = (
+        "This is the first sentence of a paragraph that somebody wrapped by\n"
+        "hand, and it goes on over the line. The second one begins here and\n"
+        "ends there.\n"
+    )
+    assert len(sentences(text)) == 2
+
+
+def test_headings_verses_and_lists_keep_their_lines_apart() -> None:
+    assert texts("My Holidays\nLast summer I went to the sea with my family.\n") == [
+        "My Holidays",
+        "Last summer I went to the sea with my family.",
+    ]
+    assert texts("milk\neggs\nbread") == ["milk", "eggs", "bread"]
+    assert texts("- first thing to do\n- second thing to do\n  1. a deeper one") == [
+        "first thing to do",
+        "second thing to do",
+        "a deeper one",
+    ]
+
+
+def test_a_byte_order_mark_is_not_part_of_a_sentence() -> None:
+    assert texts("\ufeffHello there.") == ["Hello there."]
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n" * 10_000, "\t \r\n", "...", "1 2 3", "\ufeff"])
+def test_a_text_without_words_has_nothing_to_correct(text: str) -> None:
+    assert not any(has_words(t) for t in texts(text))
+
+
+@pytest.mark.parametrize("text", ["a" * 200_000, "word " * 40_000, "A. " * 60_000, '"(' * 50_000])
+def test_huge_lines_are_cut_quickly_and_completely(text: str) -> None:
+    for start, end in sentences(text):
+        pieces = split_to_budget(text, start, end, len, 1000)
+        assert sum(b - a for a, b in pieces) >= len("".join(text[start:end].split())) - 1
+
+
+def test_a_cut_prefers_the_end_of_a_clause() -> None:
+    text = "we walked along the river, and then we came to the old stone bridge"
+    (_, first_end), *_ = split_to_budget(text, 0, len(text), len, 40)
+    assert text[:first_end] == "we walked along the river,"
+
+
+def test_a_cut_never_parts_a_letter_from_its_accent() -> None:
+    text = "e\u0301" * 50
+    assert all((b - a) % 2 == 0 for a, b in split_to_budget(text, 0, len(text), len, 7))
+
+
+def test_lines_are_stripped_and_empty_ones_left_out() -> None:
+    text = "one \r\n\n  two\n"
+    assert [text[a:b] for a, b in lines(text, 0, len(text))] == ["one", "two"]
