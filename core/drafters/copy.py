@@ -97,9 +97,8 @@ class _RowState:
         # Deep inside a copied stretch the n-grams only find the same place again.
         if found and found[0].run >= 3:
             return found
-        for match in self.index.occurrences(row.tokens[-self.index.max_length :]):
-            found.append(Pointer(match.text, match.end, match.kind, match.length))
-        return found
+        matches = self.index.occurrences(row.tokens[-self.index.max_length :])
+        return found + [Pointer(match.text, match.end, match.kind, match.length) for match in matches]
 
 
 class Copy(Drafter):
