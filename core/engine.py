@@ -109,6 +109,7 @@ class Engine:
         self._enqueue(row)
         return row
 
+    @torch.inference_mode()
     def cancel(self, row: Sequence) -> None:
         """Take a row out, wherever it is; nothing happens if it is finished."""
         with self._lock:
@@ -242,14 +243,16 @@ class Engine:
         if not self._waiting or free < min(len(self._waiting), max(1, self.max_rows // 4)):
             return
         with self._clock.phase("join"):
-            joining = [self._waiting.popleft() for _ in range(min(free, len(self._waiting)))]
+            joining = list(itertools.islice(self._waiting, free))
             first_slot = len(self.running)
             lengths = self.target.join(first_slot, [row.prompt_ids for row in joining])
             for row, length in zip(joining, lengths, strict=True):
                 row.cache_len = length
                 assert row.cache_len == len(row.tokens) - 1, "a joining row must have one pending token"
                 self.drafter.begin(row)
-            self.running += joining
+                # Only now: a row whose prompt could not be read is still waiting, and can be cancelled.
+                self._waiting.popleft()
+                self.running.append(row)
 
     def _remove(self, rows: list[Sequence]) -> None:
         """Free the slots of rows that are done, moving the last row into each gap."""
@@ -265,9 +268,15 @@ class Engine:
         self._enqueue(row)
         stream = self._streams[row.id]
         try:
-            while row.finish_reason is None:
-                self.step()
-                if piece := stream.take(finished=row.finish_reason is not None):
+            finished = False
+            while not finished:
+                # Another thread's step may write to this row too: look only while none is under way.
+                with self._lock:
+                    if row.finish_reason is None:
+                        self.step()
+                    finished = row.finish_reason is not None
+                    piece = stream.take(finished)
+                if piece:
                     yield piece
         finally:
             self.cancel(row)

@@ -9,7 +9,7 @@ draft nodes. Query t of row b is written to slot `lengths[b] + t`.
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 import numpy as np
@@ -37,7 +37,8 @@ class Pass:
 
     `tokens`, `positions` [B, T] int64; `lengths` [B] int64, `host_lengths` the same on the host;
     `tree_mask` [B, T, T+1] additive: query t sees query u of its own row where it is 0 (last column: never);
-    `key_length` L. `is_chain`: no row branches.
+    `key_length` L. Encoder-decoder targets add `source_lengths` [B] int64 and `source_key_length` S. A pass
+    whose numbers the host does not know (it will be replayed with others) has no `host_lengths`.
     """
 
     tokens: torch.Tensor
@@ -47,10 +48,17 @@ class Pass:
     tree_mask: torch.Tensor
     key_length: int
     first_slot: int = 0
+    source_lengths: torch.Tensor | None = None
+    source_key_length: int = 0
 
     @property
     def rows(self) -> slice:
         return slice(self.first_slot, self.first_slot + self.tokens.shape[0])
+
+    def to(self, device: torch.device) -> Pass:
+        """The same pass with its tensors on another device."""
+        tensors = {f.name: t for f in fields(self) if isinstance(t := getattr(self, f.name), torch.Tensor)}
+        return replace(self, **{name: tensor.to(device) for name, tensor in tensors.items()})  # type: ignore[arg-type]
 
     def write_slots(self) -> torch.Tensor | int:
         """Where the new keys go: one offset if all rows agree, else slots [B, T]."""
@@ -102,7 +110,8 @@ def pack(
     num_rows = num_rows or len(rows)
     tokens = np.zeros((num_rows, num_queries), dtype=np.int64)
     positions = np.zeros((num_rows, num_queries), dtype=np.int64)
-    hidden = float(torch.finfo(dtype).min)
+    # The mask is laid out in float32, whose lowest number is low enough for float64 too.
+    hidden = max(torch.finfo(dtype).min, torch.finfo(torch.float32).min)
     mask = np.full((num_rows, num_queries, num_queries + 1), hidden, dtype=np.float32)
     lengths = [row.length for row in rows] + [0] * (num_rows - len(rows))
     diagonal = np.arange(num_queries)

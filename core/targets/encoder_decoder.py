@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -84,14 +85,25 @@ class EncoderDecoder(Target):
             self.source_lengths[slot] = self.source_lengths[last_slot]
         del self.source_lengths[last_slot:]
 
+    @property
+    def caches(self) -> list[RaggedCache]:
+        return [self.cache, self.cross_cache]
+
     def forward(self, batch: Pass, *, need_hidden: bool = False) -> PassOutput:
-        source_length = self.key_bucket(max(self.source_lengths[batch.rows]))
+        lengths = self.source_lengths[batch.rows]
+        sources = torch.tensor(lengths, dtype=torch.int64, device=batch.tokens.device)
+        longest = min(self.key_bucket(max(lengths)), self.cross_cache.capacity)
+        batch = replace(batch, source_lengths=sources, source_key_length=longest)
+        return self.runner.run(self._call, batch, need_hidden)
+
+    def _call(self, batch: Pass, need_hidden: bool) -> PassOutput:
+        num_rows, source_length = batch.tokens.shape[0], batch.source_key_length
         cross = CrossAttentionView(self.cross_cache, batch.rows, source_length)
-        states = batch.tokens.new_zeros((batch.tokens.shape[0], source_length, 1), dtype=self.dtype)
+        states = batch.tokens.new_zeros((num_rows, source_length, 1), dtype=self.dtype)
         self._pass = batch
         out = self.model(
             encoder_outputs=BaseModelOutput(last_hidden_state=states),
-            attention_mask=self._source_mask(batch, source_length),
+            attention_mask=self._source_mask(batch),
             decoder_input_ids=batch.tokens,
             decoder_attention_mask=batch.attention_mask(),
             past_key_values=encoder_decoder_view(SelfAttentionView(self.cache, batch), cross),
@@ -101,13 +113,14 @@ class EncoderDecoder(Target):
         self._pass = None
         return PassOutput(out.logits, out.decoder_hidden_states[-1] if need_hidden else None)
 
-    def _source_mask(self, batch: Pass, source_length: int) -> torch.Tensor:
+    def _source_mask(self, batch: Pass) -> torch.Tensor:
         """Additive mask [B, 1, T, S] that hides the padding behind each source."""
-        lengths = torch.tensor(self.source_lengths[batch.rows], device=self.device)
-        hidden = torch.arange(source_length, device=self.device) >= lengths[:, None]
-        mask = torch.zeros(hidden.shape, dtype=self.dtype, device=self.device)
-        mask = mask.masked_fill_(hidden, torch.finfo(self.dtype).min)
-        return mask[:, None, None, :].expand(-1, 1, batch.tokens.shape[1], -1)
+        assert batch.source_lengths is not None, "a pass of an encoder-decoder model needs its sources"
+        num_rows, num_queries = batch.tokens.shape
+        slots = torch.arange(batch.source_key_length, device=self.device)
+        mask = torch.zeros((num_rows, batch.source_key_length), dtype=self.dtype, device=self.device)
+        mask = mask.masked_fill_(slots >= batch.source_lengths[:, None], torch.finfo(self.dtype).min)
+        return mask[:, None, None, :].expand(-1, 1, num_queries, -1)
 
     def _split(self, states: torch.Tensor) -> torch.Tensor:
         batch, length, width = states.shape
@@ -151,7 +164,9 @@ def _give_positions(decoder: Any, current: Callable[[], Pass]) -> None:
     if hasattr(decoder, "embed_positions"):
         table = decoder.embed_positions
         weights = table.weights if hasattr(table, "weights") else table.weight
-        table.forward = _position_lookup(weights, getattr(table, "offset", 0), current)
+        # M2M100's table starts behind the padding index, whatever its `offset` says.
+        offset = table.padding_idx + 1 if hasattr(table, "weights") else getattr(table, "offset", 0)
+        table.forward = _position_lookup(weights, offset, current)
     elif hasattr(decoder, "block"):
         attention = decoder.block[0].layer[0].SelfAttention
         attention.compute_bias = _relative_bias(attention, current)
@@ -162,7 +177,7 @@ def _give_positions(decoder: Any, current: Callable[[], Pass]) -> None:
 def _position_lookup(
     weights: torch.Tensor, offset: int, current: Callable[[], Pass]
 ) -> Callable[..., torch.Tensor]:
-    """Position vectors [B, T, width] by absolute position. M2M100 starts behind the padding index: offset 2."""
+    """Position vectors [B, T, width] by absolute position."""
 
     def forward(*args: Any, **kwargs: Any) -> torch.Tensor:
         return nn.functional.embedding(current().positions + offset, weights)
