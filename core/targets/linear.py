@@ -1,0 +1,86 @@
+"""Affine maps with frozen weights, in the fastest form that the processor has for their number type.
+
+Knows matrices. Does not know models. Every form offers `map(x)`, activation included, and
+`map.plus(x, residual)`, for a map without activation; x is [M, in].
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch.nn import functional as F
+from transformers.activations import ACT2FN
+
+#: Activations that oneDNN applies while it writes the result: its name for them and the variant.
+_FUSED: dict[str | None, tuple[str, str]] = {
+    "gelu": ("gelu", "none"),
+    "gelu_new": ("gelu", "tanh"),
+    "gelu_pytorch_tanh": ("gelu", "tanh"),
+    "relu": ("relu", ""),
+}
+#: Rows that packed weights are laid out for; other counts run on the same layout.
+_TYPICAL_ROWS = 32
+
+
+class Linear(Protocol):
+    """`x -> activation(x @ weight.T + bias)`, and `plus`: the same with a residual instead of an activation."""
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor: ...
+
+    def plus(self, x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor: ...
+
+
+class PlainLinear:
+    """`F.linear`: any number type, any activation that transformers knows."""
+
+    def __init__(
+        self, weight: torch.Tensor, bias: torch.Tensor | None, activation: str | None = None
+    ) -> None:
+        self._weight, self._bias = weight, bias
+        self._activation = None if activation is None else ACT2FN[activation]
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.linear(x, self._weight, self._bias)
+        return y if self._activation is None else self._activation(y)
+
+    def plus(self, x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+        return residual + F.linear(x, self._weight, self._bias)
+
+
+class PackedLinear:
+    """oneDNN with the weights laid out once, as `torch.compile` does it for a frozen model.
+
+    Two to three times as fast as `F.linear` in float32 for the few rows of a pass, and half again in bfloat16.
+    """
+
+    def __init__(
+        self, weight: torch.Tensor, bias: torch.Tensor | None, activation: str | None = None
+    ) -> None:
+        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _TYPICAL_ROWS)
+        self._bias = bias
+        self._fused, self._variant = _FUSED.get(activation, ("none", ""))
+        self._activation = None if activation is None or activation in _FUSED else ACT2FN[activation]
+        self._run = torch.ops.mkldnn._linear_pointwise.default
+        self._run_plus = torch.ops.mkldnn._linear_pointwise.binary
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        y = self._run(x, self._weight, self._bias, self._fused, [], self._variant)
+        return y if self._activation is None else self._activation(y)
+
+    def plus(self, x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+        return self._run_plus(x, residual, self._weight, self._bias, "add")
+
+
+def fastest_linear(weight: torch.Tensor, bias: torch.Tensor | None, activation: str | None = None) -> Linear:
+    """The packed form where oneDNN can run it, else the plain one."""
+    form = PackedLinear if _can_pack(weight.dtype) else PlainLinear
+    return form(weight, bias, activation)
+
+
+def _can_pack(dtype: torch.dtype) -> bool:
+    if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_reorder_linear_weight"):
+        return False
+    if dtype is torch.bfloat16:
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return dtype is torch.float32
