@@ -50,6 +50,7 @@ class Engine:
         if max_rows < 1:
             raise ValueError(f"max_rows={max_rows} must be at least 1")
         self.target = target
+        self.target.bound(max_rows)
         self.tokenizer = tokenizer
         self.drafter = drafters.create(drafter, target) if isinstance(drafter, str) else drafter
         self.chooser = Chooser(target, verification, exact=exact, near_tie_gap=near_tie_gap)
@@ -70,6 +71,8 @@ class Engine:
         drafter: str | Drafter = "copy",
         device: str = "auto",
         dtype: str = "auto",
+        *,
+        cuda_graphs: bool = True,
         **options: Any,
     ) -> Engine:
         """An engine over a local folder or hub id; further options go to the constructor.
@@ -77,7 +80,7 @@ class Engine:
         Raises ValueError for an unknown path, device, dtype or drafter, and UnsupportedModelError for a model
         that cannot be run exactly.
         """
-        target, tokenizer = loading.load(name, device, dtype)
+        target, tokenizer = loading.load(name, device, dtype, cuda_graphs=cuda_graphs)
         return cls(target, tokenizer, drafter, **options)
 
     # -- what callers use -----------------------------------------------------------------------------
@@ -149,7 +152,8 @@ class Engine:
             output = self.target.forward(batch, need_hidden=self._needs_hidden(rows))
         with clock.phase("sample"):
             verdicts = self.chooser.choose(rows, trees, output)
-        self.budget.record(len(rows), batch.tokens.shape[1], clock.last("forward") + clock.last("sample"))
+        if not output.is_cold:
+            self.budget.record(len(rows), batch.tokens.shape[1], clock.last("forward") + clock.last("sample"))
         with clock.phase("commit"):
             for slot, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
                 self.target.commit(slot, row.cache_len + 1, verdict.path)
