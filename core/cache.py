@@ -31,6 +31,12 @@ class RaggedCache:
     def capacity(self) -> int:
         return self.data.shape[4]
 
+    @property
+    def bytes_per_entry(self) -> int:
+        """What one token of one row takes: keys and values of all layers."""
+        layers, heads, head_dim = self._shape
+        return 2 * layers * heads * head_dim * self.data.element_size()
+
     def reserve(self, num_slots: int, capacity: int) -> bool:
         """Make room, keeping the contents. Returns whether the storage moved (captured graphs are then void)."""
         if num_slots <= self.num_slots and capacity <= self.capacity:

@@ -19,6 +19,7 @@ from transformers import (
 )
 
 from core.targets.base import Target
+from core.targets.cuda_graphs import use_cuda_graphs
 from core.targets.registry import target_for
 
 DTYPES = {
@@ -65,15 +66,21 @@ def load_model(name: str | Path, device: torch.device, dtype: torch.dtype) -> Pr
     return frozen
 
 
-def load(name: str | Path, device: str = "auto", dtype: str = "auto") -> tuple[Target, Any]:
+def load(
+    name: str | Path, device: str = "auto", dtype: str = "auto", *, cuda_graphs: bool = True
+) -> tuple[Target, Any]:
     """Target and tokenizer of a local folder or hub id.
 
+    `cuda_graphs=False` launches every kernel of a pass by itself, on a CUDA device too.
     Raises ValueError (unknown device, dtype or path) and UnsupportedModelError (cannot be run exactly).
     """
     where = pick_device(device)
     model = load_model(name, where, pick_dtype(dtype, where))
     path, options = _resolve(name)
-    return target_for(model), AutoTokenizer.from_pretrained(path, **options)
+    target = target_for(model)
+    if where.type == "cuda" and cuda_graphs:
+        use_cuda_graphs(target)
+    return target, AutoTokenizer.from_pretrained(path, **options)
 
 
 def _resolve(name: str | Path) -> tuple[str, dict[str, Any]]:

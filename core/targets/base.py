@@ -7,24 +7,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from core.cache import RaggedCache
 from core.packing import PackedRow, Pass, pack
+from core.targets.runners import Capture, EagerRunner, PassOutput, Runner, StaticRunner, power_of_two
+
+__all__ = ["PassOutput", "Target", "UnsupportedModelError"]
+
+#: Share of the device's free memory that `bound` may take: a cache that grows needs its old and new self at once.
+_CACHE_SHARE = 0.25
 
 
 class UnsupportedModelError(ValueError):
     """The model cannot be run exactly with ragged rows and trees; the message says why."""
-
-
-@dataclass(frozen=True)
-class PassOutput:
-    """`logits` [B, T, V]; `hidden` [B, T, hidden size], the last layer's, where it was asked for."""
-
-    logits: torch.Tensor
-    hidden: torch.Tensor | None = None
 
 
 class Target(ABC):
@@ -34,6 +32,8 @@ class Target(ABC):
     """
 
     is_encoder_decoder: bool = False
+    #: transformers' configuration of the model.
+    config: Any
     #: Prompt tokens read in one pass: bounds the memory of prompt reading and keeps its shapes few.
     prefill_chunk: int = 512
 
@@ -53,6 +53,7 @@ class Target(ABC):
         self.eos_token_ids = eos_token_ids
         self.dtype = dtype
         self.device = device
+        self.runner: Runner = EagerRunner(device)
 
     # -- what a subclass provides ---------------------------------------------------------------------
 
@@ -73,6 +74,32 @@ class Target(ABC):
 
     # -- what is the same for all ---------------------------------------------------------------------
 
+    @property
+    def caches(self) -> list[RaggedCache]:
+        """Every cache that a pass reads or writes."""
+        return [self.cache]
+
+    def use_static_shapes(self, capture: Capture) -> None:
+        """From now on run passes in few shapes at fixed addresses, each prepared once by `capture`."""
+        self.runner = StaticRunner(capture, self.caches, self.dtype, self.device)
+
+    def bound(self, num_rows: int, length: int | None = None) -> None:
+        """Make room for so many rows of `length` entries at once, so that what is captured stays valid.
+
+        Without a length: as much as a share of the device's free memory allows. Only static shapes gain by it.
+        """
+        if not isinstance(self.runner, StaticRunner):
+            return
+        slots = power_of_two(num_rows)
+        for cache in self.caches:
+            room = length
+            if room is None and self.device.type == "cuda":
+                share = int(_CACHE_SHARE * torch.cuda.mem_get_info(self.device)[0]) // len(self.caches)
+                fits = max(share // (slots * cache.bytes_per_entry), 1)
+                room = min(power_of_two(fits + 1) // 2, power_of_two(self.max_length), 1 << 13)
+            if room is not None:
+                cache.reserve(slots, self.key_bucket(room))
+
     def reserve(self, num_slots: int, length: int) -> None:
         """Make room for `length` entries in `num_slots` rows; grows by doubling."""
         if num_slots > self.cache.num_slots or length > self.cache.capacity:
@@ -90,20 +117,17 @@ class Target(ABC):
             num_queries=num_queries,
             key_length=key_length,
             dtype=self.dtype,
-            device=self.device,
+            device=self.runner.pack_device,
             first_slot=first_slot,
         )
 
     def query_bucket(self, num_queries: int) -> int:
-        """Query counts are rounded up to few values: oneDNN (and a CUDA graph) prepares a kernel per shape."""
-        if num_queries <= 4:
-            return num_queries
-        step = 4 if num_queries <= 32 else 16
-        return -(-num_queries // step) * step
+        """Query counts are rounded up to few values: oneDNN and CUDA graphs prepare each shape they meet."""
+        return self.runner.query_bucket(num_queries)
 
     def key_bucket(self, length: int) -> int:
-        """Key lengths are rounded up to multiples of 32, for the same reason."""
-        return -(-length // 32) * 32
+        """Key lengths likewise."""
+        return self.runner.key_bucket(length)
 
     def commit(self, slot: int, length: int, path: Seq[int]) -> None:
         """Keep a row's accepted nodes: `length` entries are committed, the pending token's among them.

@@ -46,11 +46,14 @@ class DecoderOnly(Target):
         return list(prompt_ids)
 
     def forward(self, batch: Pass, *, need_hidden: bool = False) -> PassOutput:
+        return self.runner.run(self._call, batch, need_hidden)
+
+    def _call(self, batch: Pass, need_hidden: bool) -> PassOutput:
         out = self.model(**self._inputs(batch), output_hidden_states=need_hidden)
         return PassOutput(out.logits, out.hidden_states[-1] if need_hidden else None)
 
     def read(self, batch: Pass) -> None:
-        self.model.base_model(**self._inputs(batch))
+        self.model.base_model(**self._inputs(batch.to(self.device)))
 
     def _inputs(self, batch: Pass) -> dict[str, Any]:
         return {

@@ -59,9 +59,13 @@ class EncoderDecoder(Target):
     def start_tokens(self, prompt_ids: Seq[int]) -> list[int]:
         return list(self._start)
 
+    def source_bucket(self, length: int) -> int:
+        """Source lengths are rounded up, but not past the encoder's last position."""
+        return min(self.runner.source_bucket(length), self.max_length)
+
     def join(self, first_slot: int, prompts: Seq[Seq[int]]) -> list[int]:
         """Encode the sources; the decoder then starts with nothing in its cache but forced tokens."""
-        longest = self.key_bucket(max(len(p) for p in prompts))
+        longest = self.source_bucket(max(len(p) for p in prompts))
         pad = self.config.pad_token_id or 0
         ids = torch.full((len(prompts), longest), pad, dtype=torch.int64)
         seen = torch.zeros((len(prompts), longest), dtype=torch.int64)
@@ -92,7 +96,7 @@ class EncoderDecoder(Target):
     def forward(self, batch: Pass, *, need_hidden: bool = False) -> PassOutput:
         lengths = self.source_lengths[batch.rows]
         sources = torch.tensor(lengths, dtype=torch.int64, device=batch.tokens.device)
-        longest = min(self.key_bucket(max(lengths)), self.cross_cache.capacity)
+        longest = self.source_bucket(max(lengths))
         batch = replace(batch, source_lengths=sources, source_key_length=longest)
         return self.runner.run(self._call, batch, need_hidden)
 

@@ -67,3 +67,15 @@ def require_plain_attention(model: PreTrainedModel, config: Any) -> None:
             f"{name} derives its position bias (ALiBi) from the slot, not from the position, so rows of different "
             "lengths and trees would be run wrongly"
         )
+
+
+def capture_obstacle(config: Any) -> str | None:
+    """Why a CUDA graph cannot hold a pass of this model, if so: such a model looks at numbers on the host."""
+    for rope in _rope_settings(config):
+        kind = rope.get("rope_type", rope.get("type"))
+        if kind in _LENGTH_DEPENDENT_ROPE:
+            return f"rotary positions of kind {kind} choose their frequencies on the host"
+    for name in ("num_local_experts", "num_experts", "n_routed_experts"):
+        if getattr(config, name, None):
+            return "experts are chosen on the host"
+    return None

@@ -1,0 +1,259 @@
+"""How a target's passes reach its device: as they come, or in few shapes at fixed addresses.
+
+Knows passes, buffers and buckets. Does not know model families, nor how a call is captured (`cuda_graphs`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Protocol
+
+import torch
+
+from core.cache import RaggedCache
+from core.packing import Pass
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PassOutput:
+    """`logits` [B, T, V]; `hidden` [B, T, hidden size], the last layer's, where it was asked for.
+
+    `is_cold`: the call prepared its shape first, so the time it took says nothing.
+    """
+
+    logits: torch.Tensor
+    hidden: torch.Tensor | None = None
+    is_cold: bool = False
+
+
+Call = Callable[[Pass, bool], PassOutput]
+"""(pass on the model's device, whether hidden states are wanted) -> output"""
+
+Replay = Callable[[], PassOutput]
+Capture = Callable[[Replay], Replay]
+"""Turns a call without arguments into one that does the same work again, on the same addresses."""
+
+
+class Runner(Protocol):
+    """Rounds shapes and makes the model's call. Passes are packed on `pack_device`."""
+
+    pack_device: torch.device
+
+    def query_bucket(self, num_queries: int) -> int: ...
+
+    def key_bucket(self, length: int) -> int: ...
+
+    def source_bucket(self, length: int) -> int: ...
+
+    def run(self, call: Call, batch: Pass, need_hidden: bool) -> PassOutput: ...
+
+
+class EagerRunner:
+    """The call as it is. Shapes are rounded so that oneDNN, which prepares a kernel for each, meets few."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.pack_device = device
+
+    def query_bucket(self, num_queries: int) -> int:
+        """1, 2, 3, 4, then multiples of 4 up to 32, then of 16."""
+        if num_queries <= 4:
+            return num_queries
+        step = 4 if num_queries <= 32 else 16
+        return -(-num_queries // step) * step
+
+    def key_bucket(self, length: int) -> int:
+        """Multiples of 32."""
+        return -(-length // 32) * 32
+
+    def source_bucket(self, length: int) -> int:
+        return self.key_bucket(length)
+
+    def run(self, call: Call, batch: Pass, need_hidden: bool) -> PassOutput:
+        return call(batch, need_hidden)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a captured call was made for."""
+
+    num_rows: int
+    num_queries: int
+    key_length: int
+    source_key_length: int
+    need_hidden: bool
+
+
+class StaticRunner:
+    """Few shapes, each captured at its first use, then filled and replayed.
+
+    Passes are packed on the host. A captured call reads every number from buffers that keep their address (one
+    host-to-device copy fills them) and works on rows in slots 0.., padded up to the bucket with inactive slots
+    behind the active ones. When a cache has moved, everything captured is void. Passes that are not worth a
+    capture, or start at another slot (prompt reading, a second look at one row), run as they come.
+    """
+
+    #: Above so many queries the device is busy with arithmetic; launching kernels one by one costs nothing more.
+    max_queries: int = 2048
+
+    def __init__(
+        self, capture: Capture, caches: Seq[RaggedCache], dtype: torch.dtype, device: torch.device
+    ) -> None:
+        self.pack_device = torch.device("cpu")
+        #: Why nothing can be captured, once that is known.
+        self.obstacle: str | None = None
+        self._capture = capture
+        self._caches = caches
+        self._dtype = dtype
+        self._device = device
+        self._captured: dict[Shape, tuple[StaticPass, Replay]] = {}
+        self._addresses: list[tuple[int, torch.Size]] = []
+
+    @property
+    def shapes(self) -> list[Shape]:
+        """What is captured now."""
+        return list(self._captured)
+
+    def query_bucket(self, num_queries: int) -> int:
+        """Powers of two up to 128; above that only prompts are read, in multiples of 64."""
+        return power_of_two(num_queries) if num_queries <= 128 else -(-num_queries // 64) * 64
+
+    def key_bucket(self, length: int) -> int:
+        """256, 384, 512, 768, 1024, ...: at most half as much again as is needed."""
+        return _half_octaves(length, 256)
+
+    def source_bucket(self, length: int) -> int:
+        """32, 48, 64, 96, ...: the encoder's work grows with it."""
+        return _half_octaves(length, 32)
+
+    @torch.inference_mode()
+    def run(self, call: Call, batch: Pass, need_hidden: bool) -> PassOutput:
+        num_rows, num_queries = batch.tokens.shape
+        bucket = power_of_two(num_rows)
+        shape = Shape(bucket, num_queries, batch.key_length, batch.source_key_length, need_hidden)
+        if not self._is_worthwhile(batch, shape):
+            return call(batch.to(self._device), need_hidden)
+        self._forget_moved()
+        is_cold = shape not in self._captured
+        if is_cold and not self._prepare(call, batch, shape):
+            return call(batch.to(self._device), need_hidden)
+        static, replay = self._captured[shape]
+        static.fill(batch)
+        output = replay()
+        # The next replay, of this shape or of one that shares its memory, overwrites what this one wrote.
+        hidden = None if output.hidden is None else output.hidden[:num_rows].clone()
+        return PassOutput(output.logits[:num_rows].clone(), hidden, is_cold)
+
+    def _is_worthwhile(self, batch: Pass, shape: Shape) -> bool:
+        return (
+            self.obstacle is None
+            and batch.first_slot == 0
+            and shape.num_rows * shape.num_queries <= self.max_queries
+            and all(cache.num_slots >= shape.num_rows for cache in self._caches)
+        )
+
+    def _forget_moved(self) -> None:
+        addresses = [(cache.data.data_ptr(), cache.data.shape) for cache in self._caches]
+        if addresses != self._addresses:
+            self._captured.clear()
+            self._addresses = addresses
+
+    def _prepare(self, call: Call, batch: Pass, shape: Shape) -> bool:
+        """Capture a shape on the pass that came first; returns whether that was possible."""
+        static = StaticPass(shape, self._dtype, self._device)
+        static.fill(batch)
+        try:
+            replay = self._capture(lambda: call(static.batch, shape.need_hidden))
+        except RuntimeError as error:
+            # A model may look at its numbers on the host, which no capture allows; it runs all the same.
+            self.obstacle = str(error)
+            self._captured.clear()
+            _LOG.warning("passes run without CUDA graphs from here on: %s", error)
+            return False
+        self._captured[shape] = (static, replay)
+        return True
+
+
+class StaticPass:
+    """The inputs of one shape: `batch` on the device, and its twin on the host that `fill` writes."""
+
+    def __init__(self, shape: Shape, dtype: torch.dtype, device: torch.device) -> None:
+        rows, queries = shape.num_rows, shape.num_queries
+        layout: dict[str, tuple[tuple[int, ...], torch.dtype]] = {
+            "lengths": ((rows,), torch.int64),
+            "source_lengths": ((rows,), torch.int64),
+            "tokens": ((rows, queries), torch.int64),
+            "positions": ((rows, queries), torch.int64),
+            "tree_mask": ((rows, queries, queries + 1), dtype),
+        }
+        size = sum(prod(sizes) * kind.itemsize for sizes, kind in layout.values())
+        on_gpu = device.type == "cuda"
+        self._host = torch.zeros(size, dtype=torch.uint8, pin_memory=on_gpu)
+        self._device = torch.zeros(size, dtype=torch.uint8, device=device)
+        self._inputs = _views(self._host, layout)
+        self._copied = torch.cuda.Event() if on_gpu else None
+        # Without host lengths a pass cannot take the short cuts that would bake them into a captured call.
+        self.batch = Pass(
+            **_views(self._device, layout),
+            host_lengths=(),
+            key_length=shape.key_length,
+            source_key_length=shape.source_key_length,
+        )
+
+    def fill(self, batch: Pass) -> None:
+        """Copy a pass in, with one host-to-device copy. Padding rows become token 0 at position 0 of slot 0."""
+        if self._copied is not None:
+            self._copied.synchronize()
+        num_rows = batch.tokens.shape[0]
+        for name, static in self._inputs.items():
+            given: torch.Tensor | None = getattr(batch, name)
+            if given is not None:
+                static[:num_rows] = given
+                static[num_rows:] = 0
+        self._device.copy_(self._host, non_blocking=True)
+        if self._copied is not None:
+            self._copied.record()
+
+
+def _views(buffer: torch.Tensor, layout: dict[str, tuple[tuple[int, ...], torch.dtype]]) -> dict[str, Any]:
+    """Tensors that lie one behind the other in a buffer of bytes; the widest numbers come first."""
+    views, start = {}, 0
+    for name, (sizes, kind) in layout.items():
+        end = start + prod(sizes) * kind.itemsize
+        views[name] = buffer[start:end].view(kind).view(sizes)
+        start = end
+    return views
+
+
+def call_again(call: Replay) -> Replay:
+    """A capture for devices without graphs: makes the call again, and like a graph returns the same tensors."""
+    first = call()
+
+    def replay() -> PassOutput:
+        output = call()
+        first.logits.copy_(output.logits)
+        if first.hidden is not None and output.hidden is not None:
+            first.hidden.copy_(output.hidden)
+        return first
+
+    return replay
+
+
+def power_of_two(number: int) -> int:
+    """The smallest power of two that is not less."""
+    return 1 << (number - 1).bit_length()
+
+
+def _half_octaves(number: int, lowest: int) -> int:
+    """The smallest of `lowest` times 1, 1.5, 2, 3, 4, 6, ... that is not less."""
+    size = lowest
+    while size < number:
+        if 3 * size // 2 >= number:
+            return 3 * size // 2
+        size *= 2
+    return size
