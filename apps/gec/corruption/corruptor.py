@@ -1,0 +1,114 @@
+"""Puts several errors into a clean sentence, drawn like those of a learner, a typist or a native writer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from . import (
+    auxiliaries,
+    confusables,
+    determiners,
+    inflections,
+    misspellings,
+    order,
+    prepositions,
+    punctuation,
+)
+from .lexicon import Lexicon
+from .sentence import Sentence
+
+ErrorMaker = Callable[[Sentence, Random, Lexicon], bool]
+
+# Error maker -> weight for (learner, typist, native writer).
+ERRORS: dict[ErrorMaker, tuple[float, float, float]] = {
+    misspellings.spelling: (26, 20, 14),
+    misspellings.spelling_typist: (3, 30, 4),
+    misspellings.split_or_join: (2.2, 5, 5),
+    determiners.article: (14, 3, 8),
+    determiners.determiner: (3.5, 1, 2),
+    inflections.noun_number: (11, 4, 6),
+    inflections.verb_form: (11, 3, 5),
+    inflections.auxiliary_form: (4, 1, 2),
+    inflections.agreement: (8, 3, 7),
+    inflections.comparative: (1.5, 0.3, 0.5),
+    inflections.related_word: (4.5, 1, 1.5),
+    prepositions.preposition: (11, 3, 6),
+    confusables.confused_word: (5, 5, 10),
+    confusables.pronoun: (2, 0.5, 2),
+    confusables.apostrophe: (2.5, 5, 8),
+    auxiliaries.missing_auxiliary: (3, 1.5, 2),
+    auxiliaries.extra_auxiliary: (2.5, 0.5, 1),
+    auxiliaries.missing_word: (2.5, 4, 4),
+    auxiliaries.doubled_word: (0.8, 3, 3),
+    auxiliaries.extra_word: (1.5, 1, 2),
+    order.word_order: (2, 1, 1),
+    order.adverb_moves: (1.2, 0.3, 0.4),
+    punctuation.comma: (7, 4, 14),
+    punctuation.run_on: (3, 2, 4),
+    punctuation.broken_sentence: (1, 0.5, 1),
+    punctuation.final_mark: (2, 4, 4),
+    punctuation.spacing: (2, 4, 3),
+    punctuation.capital: (4, 6, 5),
+    punctuation.hyphen: (0.5, 1, 3),
+    punctuation.all_lower: (0.5, 2, 1),
+}
+_MAKERS = list(ERRORS)
+
+
+@dataclass(frozen=True)
+class CorruptionConfig:
+    """How much, how often and in whose manner."""
+
+    clean_share: float = 0.36
+    profiles: tuple[float, float, float] = (0.60, 0.20, 0.20)
+    # Errors per word in the long run for each profile, and for one learner sentence in five.
+    density: tuple[float, float, float] = (0.12, 0.08, 0.05)
+    heavy_share: float = 0.28
+    heavy_density: float = 0.21
+
+
+class Corruptor:
+    """Makes wrong sentences out of right ones; the same seed gives the same errors."""
+
+    def __init__(self, lexicon: Lexicon, config: CorruptionConfig | None = None) -> None:
+        self.lexicon = lexicon
+        self.config = config or CorruptionConfig()
+        self._weights = [[weights[k] for weights in ERRORS.values()] for k in range(3)]
+
+    def __call__(self, text: str, rng: Random) -> str:
+        """The text with errors, or as it is (a share of `clean_share`)."""
+        if rng.random() < self.config.clean_share:
+            return text
+        return self.corrupt(text, rng)
+
+    def corrupt(self, text: str, rng: Random) -> str:
+        """The text with at least one error where one can be made; never an empty text."""
+        profile = rng.choices((0, 1, 2), self.config.profiles)[0]
+        sentence = Sentence(text)
+        size = sum(1 for i in range(len(sentence)) if sentence.is_word(i))
+        density = self.config.density[profile]
+        if profile == 0 and rng.random() < self.config.heavy_share:
+            density = self.config.heavy_density
+        wanted = 1 + _poisson(max(0.0, density * size - 0.4), rng)
+        # A word may be hit once only; a third of the words is the most that stays recoverable.
+        wanted = min(wanted, max(1, size // 3))
+        weights = self._weights[profile]
+        done = 0
+        for _ in range(wanted * 4 + 6):
+            if done >= wanted:
+                break
+            maker = rng.choices(_MAKERS, weights)[0]
+            done += bool(maker(sentence, rng, self.lexicon))
+        new = sentence.text()
+        return new if new.strip() else text
+
+
+def _poisson(mean: float, rng: Random) -> int:
+    limit, product, count = math.exp(-mean), rng.random(), 0
+    while product > limit:
+        product *= rng.random()
+        count += 1
+    return count

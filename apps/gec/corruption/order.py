@@ -1,0 +1,74 @@
+"""Words in the wrong order: adverbs, questions, indirect questions, neighbours swapped."""
+
+from __future__ import annotations
+
+from random import Random
+
+from .inflections import BE, DO, HAVE, MODALS
+from .lexicon import Lexicon
+from .sentence import Sentence
+
+_ADVERBS = frozenset(
+    "always never often usually sometimes also really still just only already even ever not very too so "
+    "almost "
+    "probably certainly easily quickly clearly currently now then here there well much more".split()
+)
+_TURNED = BE | DO | HAVE | MODALS
+_ASKING = frozenset("what why how where when who which".split())
+_PRONOUNS = frozenset("i you he she it we they this that there people".split())
+
+
+def turned(verb: str, subject: str) -> bool:
+    """Whether two words are an auxiliary and a subject."""
+    return verb in _TURNED and subject in _PRONOUNS
+
+
+def word_order(s: Sentence, rng: Random, lexicon: Lexicon) -> bool:
+    """Two neighbours in the wrong order; where nothing typical is found, sometimes any two words."""
+    swaps: list[int] = []
+    for i in range(len(s) - 1):
+        if not (s.is_word(i) and s.is_word(i + 1)) or s.is_name(i) or s.is_name(i + 1):
+            continue
+        low, after = s.lower(i), s.lower(i + 1)
+        if low in _ADVERBS or after in _ADVERBS or low.endswith("ly") or after.endswith("ly"):
+            swaps += [i] * 3
+        elif turned(low, after) or (turned(after, low) and s.lower(i - 1) in _ASKING):
+            swaps += [i] * 4
+    if not swaps:
+        if rng.random() < 0.7:
+            return False
+        swaps = [i for i in range(len(s) - 1) if s.is_word(i) and s.is_word(i + 1) and not s.is_name(i + 1)]
+        if not swaps:
+            return False
+    return _swap(s, rng.choice(swaps))
+
+
+def _swap(s: Sentence, i: int) -> bool:
+    first, second = s.words[i], s.words[i + 1]
+    if first.lower() == second.lower():
+        return False
+    if first[:1].isupper() and first != "I":
+        first = first[0].lower() + first[1:]
+        second = second[0].upper() + second[1:]
+    s.words[i], s.words[i + 1] = second, first
+    s.free[i] = s.free[i + 1] = False
+    s.edits += 1
+    return True
+
+
+def adverb_moves(s: Sentence, rng: Random, lexicon: Lexicon) -> bool:
+    """An adverb moved two or three places on (I go always to school)."""
+    places = [
+        i
+        for i in range(1, len(s) - 3)
+        if s.is_word(i) and (s.lower(i) in _ADVERBS or s.lower(i).endswith("ly")) and len(s.words[i]) > 3
+    ]
+    if not places:
+        return False
+    i = rng.choice(places)
+    j = i + rng.choice((2, 2, 3))
+    if j >= len(s) or not all(s.is_word(k) for k in range(i, j + 1)):
+        return False
+    word = s.words[i]
+    s.put_raw(j, f"{s.words[j]} {word}")
+    return s.put_raw(i, "")

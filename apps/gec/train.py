@@ -1,0 +1,193 @@
+"""Trains the grammar-correction model: `python -m apps.gec.train` (from scratch, or a model of your own)."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from apps.gec.training.corpus import default_data, need_data
+
+# Threads that wait must sleep, not spin: beside another busy process, spinning makes a step ten times longer.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+app = typer.Typer(add_completion=False, help=__doc__)
+_ERR = Console(stderr=True)
+DATA = default_data()
+
+
+def _fail(message: str) -> None:
+    _ERR.print(f"[red]error:[/red] {message}")
+    raise typer.Exit(2)
+
+
+def draw_curve(progress_file: Path, picture: Path) -> None:
+    """The loss over tokens as a picture (needs the extra `train`)."""
+    try:
+        import matplotlib
+    except ImportError as missing:
+        raise RuntimeError(
+            "the loss curve needs matplotlib: install the extra `train` (pip install 'echodraft[train]')"
+        ) from missing
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    progress = json.loads(progress_file.read_text())
+    figure, axis = plt.subplots(figsize=(7, 4))
+    axis.plot(
+        [row[1] / 1e6 for row in progress["curve"]], [row[3] for row in progress["curve"]], label="training"
+    )
+    if progress["held"]:
+        held = progress["held"]
+        axis.plot(
+            [row[1] / 1e6 for row in held],
+            [row[2] for row in held],
+            "o-",
+            label="held out (averaged weights)",
+        )
+    axis.set(xlabel="million target tokens", ylabel="loss", yscale="log")
+    axis.grid(alpha=0.3)
+    axis.legend()
+    figure.tight_layout()
+    figure.savefig(picture, dpi=120)
+    plt.close(figure)
+
+
+def _load_model(model: str, out: Path):  # noqa: ANN202 - either a fresh model or whatever the user names
+    from apps.gec.training.model import build_model, small_config
+
+    if not model:
+        return build_model(small_config())
+    from transformers import AutoModelForSeq2SeqLM
+
+    return AutoModelForSeq2SeqLM.from_pretrained(model, dtype="float32")
+
+
+def _tokenizer_folder(model: str, out: Path, data: Path) -> Path:
+    """The tokenizer of the run: trained here, or taken from the user's model."""
+    from apps.gec.training.prepare import prepare
+
+    folder = out / "tokenizer"
+    if model and not (folder / "tokenizer.json").exists():
+        from transformers import AutoTokenizer
+
+        AutoTokenizer.from_pretrained(model).save_pretrained(folder)
+        if not (folder / "tokenizer.json").exists():
+            _fail(f"{model} has no fast tokenizer (tokenizer.json), which the shards are made with")
+    prepare(data, out, 8192)
+    return folder
+
+
+def run_training(
+    out: Path, data: Path, model: str, pairs: str, device: str, config, quiet: bool = False
+) -> None:  # noqa: ANN001
+    """Prepares, resumes, trains, exports and draws."""
+    from transformers import AutoTokenizer
+
+    from apps.gec.training.progress import ticker
+    from apps.gec.training.shards import ShardFeed, ShardSpec
+    from apps.gec.training.trainer import Trainer
+
+    out.mkdir(parents=True, exist_ok=True)
+    tokenizer_folder = _tokenizer_folder(model, out, data)
+    spec = ShardSpec(
+        data=str(data), corpus=str(out / "corpus"), tokenizer=str(tokenizer_folder / "tokenizer.json"),
+        out="", seed=config.seed, count=config.shard_size, real_share=config.real_share,
+        clean_share=config.clean_share, pairs=str(Path(pairs).resolve()) if pairs else "",
+    )  # fmt: skip
+    feed = ShardFeed(spec, out / "shards")
+    feed.prepare("main", 0)
+    feed.wait(feed.prepare("held", 0, held_out=True, count=min(2500, config.shard_size)))
+    with (out / "train.log").open("a", encoding="utf-8", buffering=1) as journal:
+
+        def log(line: str) -> None:
+            journal.write(line + "\n")
+            if not quiet:
+                _ERR.print(line, highlight=False, soft_wrap=True)
+
+        tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
+        trainer = Trainer(_load_model(model, out), feed, out, config, log, tokenizer.save_pretrained, device)
+        log(json.dumps({"device": str(trainer.device), "model": model or "new", **asdict(config)}))
+        trainer.resume()
+        try:
+            with ticker(_ERR, enabled=not quiet and _ERR.is_terminal) as tick:
+                trainer.run(tick)
+        except KeyboardInterrupt:
+            trainer.save()
+            log("stopped; the same command goes on from here")
+            raise typer.Exit(130) from None
+        finally:
+            feed.close()
+    draw_curve(out / "progress.json", out / "loss.png")
+
+
+def _options():  # noqa: ANN202
+    from apps.gec.training.trainer import TrainConfig
+
+    return TrainConfig
+
+
+@app.command()
+def main(
+    out: Annotated[
+        Path, typer.Option(help="Folder for checkpoints, log and exports (outside the repository).")
+    ],
+    data: Annotated[Path, typer.Option(help="Folder with text/, pairs/ and noise/.")] = DATA,
+    model: Annotated[str, typer.Option(help="Fine-tune this seq2seq model (path or hub id) instead.")] = "",
+    pairs: Annotated[
+        str, typer.Option(help='Your own pairs: JSONL of {"src", "tgt"}, used as the real ones.')
+    ] = "",
+    minutes: Annotated[
+        float, typer.Option(help="Budget in minutes, summed over resumes; drives the schedule.")
+    ] = 60.0,
+    until: Annotated[str, typer.Option(help="End at this time of day at the latest (HH:MM, UTC).")] = "",
+    optimizer: Annotated[str, typer.Option(help="muon or adamw.")] = "",
+    lr: Annotated[float, typer.Option(help="Peak rate; by default 2e-3, or 5e-5 when fine-tuning.")] = 0.0,
+    patience: Annotated[
+        int, typer.Option(help="Stop after this many checkpoints without a better held-out loss.")
+    ] = -1,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    threads: Annotated[int, typer.Option(help="CPU threads (0: as torch chooses).")] = 0,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Any other field: name=value, repeatable.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option(help="Nothing on standard error; the log file has it all.")] = False,
+) -> None:
+    """Train gec-small, or fine-tune your own model on the same errors."""
+    config = _options()()
+    try:
+        need_data(data)
+    except FileNotFoundError as problem:
+        _fail(str(problem))
+    tuned = bool(model)
+    config = replace(
+        config,
+        minutes=minutes,
+        until=until,
+        threads=threads,
+        optimizer=optimizer or ("adamw" if tuned else config.optimizer),
+        lr=lr or (5e-5 if tuned else config.lr),
+        embed_lr=lr or (5e-5 if tuned else config.embed_lr),
+        real_share=0.5 if pairs else config.real_share,
+        final_real_share=0.5 if pairs else config.final_real_share,
+        patience=patience if patience >= 0 else (3 if tuned else 0),
+    )
+    types = {f.name: type(getattr(config, f.name)) for f in fields(config)}
+    for item in set_ or []:
+        name, _, value = item.partition("=")
+        if name not in types:
+            _fail(f"no setting `{name}`; there are {', '.join(types)}")
+        config = replace(config, **{name: types[name](value)})
+    try:
+        run_training(out, data, model, pairs, device, config, quiet)
+    except (FileNotFoundError, ValueError, RuntimeError) as problem:
+        _fail(str(problem))
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,1 @@
+"""Training of the grammar-correction model: text, tokenizer, shards of pairs, and the loop over them."""
