@@ -143,7 +143,8 @@ def test_a_finished_job_started_again_does_nothing_and_reports_the_same(tmp_path
     before = content(config.output)
     again = run_job(config, Interrupting(batches=0))
     assert (again.rows, again.rejected, again.changed) == (first.rows, first.rejected, first.changed)
-    assert again.rows_this_run == 0 and content(config.output) == before
+    assert again.rows_this_run == 0
+    assert content(config.output) == before
 
 
 def test_a_torn_last_line_of_the_journal_is_ignored(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def main(
     except KeyboardInterrupt:
         _say("interrupted; the same command continues")
         code = INTERRUPTED
-    except Exception:  # a bug or a model out of memory; Python's own exit code 1 would say "some rejected"
+    except Exception:  # noqa: BLE001 - Python's own exit code 1 for a bug would say "some rejected"
         traceback.print_exc()
         _say("stopped by the error above; what was committed is safe")
         code = STOPPED

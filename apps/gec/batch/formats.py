@@ -61,11 +61,17 @@ def open_ends(
     if source_type.kind == "parquet":
         rows = ParquetRows(source_path, columns.text, max_chars)
         return rows, ParquetSink(partial, output, rows.schema, columns.text, columns.output)
-    source = _open_lines(TextFile(source_path, source_type.gzipped), source_type.kind, columns, max_chars)
+    file = TextFile(source_path, source_type.gzipped)
+    try:
+        file.refuse_utf16()
+        source = _line_source(file, source_type.kind, columns, max_chars)
+    except BaseException:
+        file.close()
+        raise
     return source, ByteSink(partial, output, source, output_type.gzipped)
 
 
-def _open_lines(
+def _line_source(
     file: TextFile, kind: Kind, columns: Columns, max_chars: int
 ) -> TextRows | JsonlRows | CsvRows:
     if kind == "txt":

@@ -24,9 +24,9 @@ class TextFile:
         self._num_bytes = path.stat().st_size
         self._raw = path.open("rb")
         self._stream = gzip.GzipFile(fileobj=self._raw) if gzipped else self._raw
-        self._refuse_utf16()
 
-    def _refuse_utf16(self) -> None:
+    def refuse_utf16(self) -> None:
+        """Raise if the file is in the other encoding that Windows programs write: every line would be bad."""
         try:
             start = self._stream.peek(2)[:2]
         except (OSError, EOFError, zlib.error):
