@@ -1,12 +1,14 @@
 """Carrying a correction back to the text as it was written.
 
-The model does not see the source but a plainer version of it: on one line, single spaces, and without the
-characters that its vocabulary lacks. Its changes are found between *that* text and its output and then made in the
-source, so whatever the model could not see survives. Knows strings only.
+The model does not see the source but a plainer version of it: on one line, single spaces, straight quotes, and
+without the characters that its vocabulary lacks. Its changes are found between *that* text and its output and then
+made in the source, so whatever the model could not see survives. Knows strings only.
 
 Changes that are not made, and counted instead:
 - those that touch a character which the model saw differently (an emoji, a ligature, a rare script);
 - those that alter a figure, a web or a mail address: facts, not grammar;
+- those that lose or invent a character outside ASCII (symbols always, letters where `keep_letters` says so):
+  small English models spell "Łódź" or an emoji wrongly far oftener than their writers do;
 - a capital or a full stop at a cut, where a long sentence was split and the model took the cut for its end.
 A change that would swallow a line break keeps it: the break moves to the nearest space of the replacement. Where
 there is none, `project` returns None, and the caller corrects line by line.
@@ -20,6 +22,7 @@ from dataclasses import dataclass
 from rapidfuzz.distance import Levenshtein
 
 from .edits import Edit, apply_edits, extract_edits
+from .typography import straight, styled
 
 _BREAKS = re.compile(r"\s*[\n\r\v\f\x85\u2028\u2029]\s*")
 _SPACES = re.compile(r"\s+")
@@ -40,13 +43,22 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def facts(text: str) -> list[str]:
-    """The figures and addresses of `text`, in order."""
-    return _ADDRESS.findall(text) + _DIGITS.findall(text)
+def facts(text: str, keep_letters: bool = True) -> list[str]:
+    """What a correction has to leave as it is: addresses, figures, characters outside ASCII; each in order."""
+    foreign = [
+        c for c in straight(text) if c > "\x7f" and (keep_letters or not c.isalpha()) and not c.isspace()
+    ]
+    return _ADDRESS.findall(text) + _DIGITS.findall(text) + foreign
 
 
 def project(
-    source: str, seen: str, output: str, *, open_start: bool = False, open_end: bool = False
+    source: str,
+    seen: str,
+    output: str,
+    *,
+    open_start: bool = False,
+    open_end: bool = False,
+    keep_letters: bool = True,
 ) -> Projection | None:
     """`source` with the changes that lead from `seen` to `output`; None if a line break would be lost.
 
@@ -55,7 +67,8 @@ def project(
     output = one_line(output)
     if output == seen:
         return Projection(source)
-    if source == seen and not open_start and not open_end and facts(seen) == facts(output):
+    whole = not open_start and not open_end
+    if source == seen and whole and facts(seen, keep_letters) == facts(output, keep_letters):
         return Projection(output)
     atlas = _Atlas(source, seen)
     kept: list[Edit] = []
@@ -64,7 +77,8 @@ def project(
         at_cut = (open_start and edit.start == 0 and _is_case(edit)) or (
             open_end and edit.end == len(seen) and _is_mark(edit)
         )
-        if at_cut or atlas.unsure(edit) or facts(edit.original) != facts(edit.replacement):
+        altered = facts(edit.original, keep_letters) != facts(edit.replacement, keep_letters)
+        if at_cut or altered or atlas.unsure(edit):
             dropped += 1
             continue
         moved = _keep_break(source, atlas.move(edit))
@@ -97,9 +111,11 @@ class _Atlas:
     def __init__(self, source: str, seen: str) -> None:
         self.source = source
         self.places = [0] * len(seen)  # index in source of each character of seen
-        self.hard: list[tuple[int, int]] = []  # spans of seen that differ from the source in more than whitespace
-        for op in Levenshtein.opcodes(source, seen):
-            old, new = source[op.src_start : op.src_end], seen[op.dest_start : op.dest_end]
+        # Spans of `seen` that differ from the source in more than whitespace and quotes.
+        self.hard: list[tuple[int, int]] = []
+        source = straight(source)
+        for op in Levenshtein.opcodes(source, straight(seen)):
+            old, new = source[op.src_start : op.src_end], straight(seen[op.dest_start : op.dest_end])
             for i in range(op.dest_start, op.dest_end):
                 self.places[i] = min(op.src_start + i - op.dest_start, max(op.src_end - 1, 0))
             if op.tag != "equal" and (old.strip() or new.strip()):
@@ -115,7 +131,8 @@ class _Atlas:
             start = end = self.places[edit.start - 1] + 1 if edit.start else 0
         else:
             start, end = self.places[edit.start], self.places[edit.end - 1] + 1
-        return Edit(start, end, self.source[start:end], edit.replacement)
+        text = styled(edit.replacement, self.source, start)
+        return Edit(start, end, self.source[start:end], text)
 
 
 def _keep_break(source: str, edit: Edit) -> Edit | None:

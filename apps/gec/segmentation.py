@@ -201,5 +201,5 @@ def _best_cut(text: str, start: int, fits: int) -> int:
 
 def _joins(char: str, before: str) -> bool:
     """Whether a cut between `before` and `char` would part one visible character."""
-    marks = "\u200d\ufe0e\ufe0f"
-    return char in marks or before == "\u200d" or "\u0300" <= char <= "\u036f" or "\U0001f3fb" <= char <= "\U0001f3ff"
+    is_mark = "\u0300" <= char <= "\u036f" or "\U0001f3fb" <= char <= "\U0001f3ff"
+    return is_mark or char in "\u200d\ufe0e\ufe0f" or before == "\u200d"

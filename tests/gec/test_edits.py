@@ -1,5 +1,7 @@
 """Edits rebuild the correction exactly, whatever the two strings are, and carry plain names."""
 
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,19 +10,24 @@ from apps.gec.edits import apply_edits, extract_edits, tokenize
 
 LETTERS = st.text(alphabet="ab ,.'’-\n\t\r“A1é\u0301😀", max_size=30)
 WORDS = st.lists(
-    st.sampled_from(["the", "The", "go", "goes", "alot", "a", "lot", ",", ".", "don't", "dont", "to", "is", "going"]),
+    st.sampled_from(
+        ["the", "The", "go", "goes", "alot", "a", "lot", ",", ".", "don't", "dont", "to", "is", "going"]
+    ),
     max_size=12,
 ).map(" ".join)
 
 
-@given(source=st.one_of(LETTERS, WORDS, st.text(max_size=20)), target=st.one_of(LETTERS, WORDS, st.text(max_size=20)))
+@given(
+    source=st.one_of(LETTERS, WORDS, st.text(max_size=20)),
+    target=st.one_of(LETTERS, WORDS, st.text(max_size=20)),
+)
 @settings(max_examples=400, deadline=None)
 def test_applying_the_edits_gives_the_target(source: str, target: str) -> None:
     edits = extract_edits(source, target)
     assert apply_edits(source, edits) == target
     assert all(source[e.start : e.end] == e.original for e in edits)
     assert all(e.original != e.replacement for e in edits)
-    assert all(a.end <= b.start for a, b in zip(edits, edits[1:], strict=False))
+    assert all(a.end <= b.start for a, b in itertools.pairwise(edits))
 
 
 @given(text=st.text(max_size=60))
@@ -28,7 +35,8 @@ def test_tokens_are_cut_from_the_text_and_leave_only_whitespace(text: str) -> No
     tokens = tokenize(text)
     assert all(text[t.start : t.end] == t.text for t in tokens)
     rest = "".join(
-        text[a:b] for a, b in zip([0, *(t.end for t in tokens)], [*(t.start for t in tokens), len(text)], strict=True)
+        text[a:b]
+        for a, b in zip([0, *(t.end for t in tokens)], [*(t.start for t in tokens), len(text)], strict=True)
     )
     assert not rest.strip() or all(not c.isalnum() for c in rest)
 

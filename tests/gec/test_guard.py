@@ -43,13 +43,16 @@ def test_an_output_that_hit_the_limit_is_refused_even_if_it_looks_well() -> None
 
 
 def test_a_repeat_is_counted_in_phrases() -> None:
-    assert longest_repeat("a b a b a b c".split()) == 3
-    assert longest_repeat("a b c".split()) == 1
+    assert longest_repeat(["a", "b", "a", "b", "a", "b", "c"]) == 3
+    assert longest_repeat(["a", "b", "c"]) == 1
     assert longest_repeat([]) == 1
 
 
 def test_known_models_bring_their_prefix() -> None:
-    assert fill(template_for("grammarly/coedit-large") or "", "X {y}") == "Fix grammatical errors in this sentence: X {y}"
+    assert (
+        fill(template_for("grammarly/coedit-large") or "", "X {y}")
+        == "Fix grammatical errors in this sentence: X {y}"
+    )
     assert template_for("vennify/t5-base-grammar-correction") == "grammar: {text}"
     assert template_for("data/models/gec-small") is None
 

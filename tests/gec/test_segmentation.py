@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -42,7 +44,7 @@ def test_pieces_of_a_long_sentence_lose_nothing_but_space(text: str, budget: int
     squeezed = "".join(text[a:b] for a, b in pieces)
     assert "".join(squeezed.split()) == "".join(text.removeprefix("\ufeff").split()) or "\ufeff" in text
     assert all(b - a <= budget for a, b in pieces)
-    assert all(x[1] <= y[0] for x, y in zip(pieces, pieces[1:], strict=False))
+    assert all(x[1] <= y[0] for x, y in itertools.pairwise(pieces))
 
 
 def test_abbreviations_and_figures_do_not_end_a_sentence() -> None:

@@ -27,7 +27,9 @@ def _plain(tokens: Sequence[str]) -> list[str]:
     return [t.casefold().replace("’", "'") for t in tokens]
 
 
-def classify(old: Sequence[str], new: Sequence[str], before: Sequence[str] = (), after: Sequence[str] = ()) -> str:
+def classify(
+    old: Sequence[str], new: Sequence[str], before: Sequence[str] = (), after: Sequence[str] = ()
+) -> str:
     """The type of the change from `old` to `new`, standing between `before` and `after` in the corrected text."""
     if not old and not new:
         return "R:ORTH"  # spacing alone

@@ -8,13 +8,57 @@ from __future__ import annotations
 
 from . import words as w
 
-_DERIVATIONS = (
-    "ly ness ment tion ation sion ity al ial ful less ous ious able ible ive ant ent ance ence ism ist er or y ic ical "
-    "ally ed ing ship hood ize ise ar ary"
-).split()
+_DERIVATIONS = frozenset(
+    [
+        "ly",
+        "ness",
+        "ment",
+        "tion",
+        "ation",
+        "sion",
+        "ity",
+        "al",
+        "ial",
+        "ful",
+        "less",
+        "ous",
+        "ious",
+        "able",
+        "ible",
+        "ive",
+        "ant",
+        "ent",
+        "ance",
+        "ence",
+        "ism",
+        "ist",
+        "er",
+        "or",
+        "y",
+        "ic",
+        "ical",
+        "ally",
+        "ed",
+        "ing",
+        "ship",
+        "hood",
+        "ize",
+        "ise",
+        "ar",
+        "ary",
+    ]
+)
 
+_IRREGULAR_DEGREES = [{"more", "most"}, {"good", "better", "best"}, {"bad", "worse", "worst"}]
 # One ending, spelt wrongly: a misspelling and not another word of the family.
-_MISSPELT_ENDINGS = [{"ent", "ant"}, {"ence", "ance"}, {"able", "ible"}, {"er", "or"}, {"tion", "sion"}, {"er", "ar"}]
+_MISSPELT_ENDINGS = [
+    {"ent", "ant"},
+    {"ence", "ance"},
+    {"able", "ible"},
+    {"er", "or"},
+    {"tion", "sion"},
+    {"er", "ar"},
+]
 
 
 def plurals(word: str) -> set[str]:
@@ -113,7 +157,7 @@ def same_adjective(a: str, b: str) -> bool:
     for base, other in ((a, b), (b, a)):
         if other in _suffixed(base, "er") | _suffixed(base, "est"):
             return True
-    return {a, b} in ({"more", "most"}, {"good", "better"}, {"good", "best"}, {"better", "best"}, {"bad", "worse"})
+    return any({a, b} <= degrees for degrees in _IRREGULAR_DEGREES)
 
 
 def related_by_derivation(a: str, b: str) -> bool:

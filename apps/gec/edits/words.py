@@ -6,48 +6,53 @@ because a list of nouns would never end.
 
 from __future__ import annotations
 
-DETERMINERS = frozenset(
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+DETERMINERS = _set(
     "a an the this that these those my your his her its our their some any no every each either neither another "
-    "much many few little several all both enough such what which whose".split()
+    "much many few little several all both enough such what which whose"
 )
-PREPOSITIONS = frozenset(
+PREPOSITIONS = _set(
     "about above across after against along among amongst around as at before behind below beneath beside besides "
     "between beyond by despite down during except for from in inside into like near of off on onto opposite out "
     "outside over past per since than through throughout till to toward towards under underneath until up upon via "
-    "with within without".split()
+    "with within without"
 )
-PRONOUNS = frozenset(
+PRONOUNS = _set(
     "i me mine myself you yours yourself yourselves he him himself she hers herself it itself we us ours ourselves "
     "they them theirs themselves who whom whoever one oneself someone somebody something anyone anybody anything "
-    "everyone everybody everything nobody nothing none".split()
+    "everyone everybody everything nobody nothing none"
 )
-SUBJECTS = frozenset("i you he she it we they who which that there this these those someone everyone it's".split())
-POSSESSIVES = frozenset("my your his her its our their".split())
-CONJUNCTIONS = frozenset(
+SUBJECTS = _set("i you he she it we they who which that there this these those someone everyone it's")
+POSSESSIVES = _set("my your his her its our their")
+CONJUNCTIONS = _set(
     "and or but nor so yet because although though while whereas if unless when whenever where wherever whether "
-    "however therefore".split()
+    "however therefore"
 )
-MODALS = frozenset(
+MODALS = _set(
     "can could may might must shall should will would cannot can't couldn't mustn't shouldn't won't wouldn't "
-    "'ll 'd".split()
+    "'ll 'd"
 )
-BE = frozenset("be am is are was were been being isn't aren't wasn't weren't ain't".split())
-HAVE = frozenset("have has had having haven't hasn't hadn't".split())
-DO = frozenset("do does did done doing don't doesn't didn't".split())
+BE = _set("be am is are was were been being isn't aren't wasn't weren't ain't")
+HAVE = _set("have has had having haven't hasn't hadn't")
+DO = _set("do does did done doing don't doesn't didn't")
 AUXILIARIES = BE | HAVE | DO | MODALS
-NEGATIONS = frozenset("not n't never".split())
-PARTICLES = frozenset("up down off out on in over away back".split())
+NEGATIONS = _set("not n't never")
+PARTICLES = _set("up down off out on in over away back")
 
 # Forms of one auxiliary that differ in person or number alone.
 AGREEMENT_SETS = (
-    frozenset("am is are".split()),
-    frozenset("was were".split()),
-    frozenset("have has".split()),
-    frozenset("do does".split()),
-    frozenset("isn't aren't ain't".split()),
-    frozenset("wasn't weren't".split()),
-    frozenset("haven't hasn't".split()),
-    frozenset("don't doesn't".split()),
+    _set("am is are"),
+    _set("was were"),
+    _set("have has"),
+    _set("do does"),
+    _set("isn't aren't ain't"),
+    _set("wasn't weren't"),
+    _set("haven't hasn't"),
+    _set("don't doesn't"),
 )
 
 # base past participle
@@ -89,33 +94,33 @@ for _base, _past, _part in _table(_IRREGULAR_VERBS):
         _old = VERB_FORMS.get(_form)
         if _old is None or _old[0] == _base:
             VERB_FORMS[_form] = (_base, (_old[1] if _old else frozenset()) | {_kind})
-NOUN_PLURALS: dict[str, str] = dict((s, p) for s, p in _table(_IRREGULAR_NOUNS))
+NOUN_PLURALS: dict[str, str] = dict(_table(_IRREGULAR_NOUNS))
 NOUN_SINGULARS: dict[str, str] = {p: s for s, p in NOUN_PLURALS.items()}
 
 # Verbs that are seldom nouns: they decide "like -> likes" where the neighbours do not.
-COMMON_VERBS = frozenset(VERB_FORMS) - {"cut", "cost", "dream", "drink", "fight", "show", "set", "run", "ring"} | (
-    frozenset(
+COMMON_VERBS = frozenset(VERB_FORMS) - _set("cut cost dream drink fight show set run ring") | (
+    _set(
         "like want need love hate live believe seem appear happen help try ask use agree allow enjoy prefer include "
         "require provide consider decide expect explain follow improve increase depend belong exist contain receive "
-        "remember suggest understand hope add become bring arrive".split()
+        "remember suggest understand hope add become bring arrive"
     )
 )
 
 # Pairs that sound alike: a change inside one of them is a confusion, not a misspelling.
 CONFUSED = (
-    frozenset("their there they're".split()),
-    frozenset("your you're".split()),
-    frozenset("its it's".split()),
-    frozenset("whose who's".split()),
-    frozenset("to too two".split()),
-    frozenset("than then".split()),
-    frozenset("loose lose".split()),
-    frozenset("affect effect".split()),
-    frozenset("accept except".split()),
-    frozenset("advice advise".split()),
-    frozenset("quite quiet quit".split()),
-    frozenset("weather whether".split()),
-    frozenset("passed past".split()),
-    frozenset("form from".split()),
-    frozenset("where were we're".split()),
+    _set("their there they're"),
+    _set("your you're"),
+    _set("its it's"),
+    _set("whose who's"),
+    _set("to too two"),
+    _set("than then"),
+    _set("loose lose"),
+    _set("affect effect"),
+    _set("accept except"),
+    _set("advice advise"),
+    _set("quite quiet quit"),
+    _set("weather whether"),
+    _set("passed past"),
+    _set("form from"),
+    _set("where were we're"),
 )

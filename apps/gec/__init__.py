@@ -1,0 +1,30 @@
+"""Grammar correction by speculative decoding. `Corrector` is the Python face, `python -m apps.gec` the command.
+
+Importing this package loads no model library; asking for `Corrector` does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .corrector import Corrector
+    from .results import Correction, CorrectionStats, SentenceCorrection
+
+__all__ = ["Correction", "CorrectionStats", "Corrector", "SentenceCorrection"]
+
+_HOMES = {
+    "Corrector": "corrector",
+    "Correction": "results",
+    "CorrectionStats": "results",
+    "SentenceCorrection": "results",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use (PEP 562)."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

@@ -1,0 +1,80 @@
+"""The settings of a corrector, and where the shipped model lies.
+
+Knows names, numbers and paths. Does not load anything, so that a wrong setting is told at once.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from .prompts import check_template
+
+SHIPPED_MODEL = Path("data") / "models" / "gec-small"
+
+
+def default_model() -> str:
+    """The model that ships with the repository; looked for beside this package, then in the working directory."""
+    beside = Path(__file__).resolve().parents[2] / SHIPPED_MODEL
+    return str(beside if beside.is_dir() or not SHIPPED_MODEL.is_dir() else SHIPPED_MODEL)
+
+
+@dataclass(frozen=True)
+class CorrectorConfig:
+    """Everything that a `Corrector` can be told.
+
+    `model` is a folder or hub id (None: the shipped one); `prompt` a template with `{text}` (None: what the model's
+    family wants); `caution` the bonus in logits for copying; `threads` torch's CPU threads (None: as they are);
+    `max_source_tokens` the size above which a sentence is corrected in pieces; `language` the one whose sentence
+    ends are looked for. Raises ValueError, naming the value and the remedy.
+    """
+
+    model: str | None = None
+    drafter: str = "copy"
+    device: str = "auto"
+    dtype: str = "auto"
+    caution: float = 0.0
+    prompt: str | None = None
+    temperature: float = 0.0
+    seed: int = 0
+    threads: int | None = None
+    max_rows: int = 32
+    max_source_tokens: int = 128
+    language: str = "en"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.caution < float("inf"):
+            raise ValueError(f"caution={self.caution} must be 0 (off) or greater; 1 to 3 is a useful range")
+        if not self.temperature >= 0:
+            raise ValueError(f"temperature={self.temperature} must be 0 (greedy) or greater")
+        if self.threads is not None and self.threads < 1:
+            raise ValueError(f"threads={self.threads} must be at least 1")
+        if self.max_rows < 1:
+            raise ValueError(f"max_rows={self.max_rows} must be at least 1")
+        if self.max_source_tokens < 8:
+            raise ValueError(f"max_source_tokens={self.max_source_tokens} must be at least 8")
+        if self.prompt is not None:
+            check_template(self.prompt)
+
+    @property
+    def model_name(self) -> str:
+        """The model to load. Raises ValueError for a path that leads nowhere."""
+        name = os.path.expanduser(self.model) if self.model else default_model()
+        path = Path(name)
+        if path.is_dir() and not (path / "config.json").is_file():
+            raise ValueError(
+                f"{name!r} is a folder without config.json; give the folder of a transformers model"
+            )
+        if path.exists() and not path.is_dir():
+            raise ValueError(f"{name!r} is a file; give the folder that holds the model's config.json")
+        if not path.exists() and _looks_like_path(name):
+            remedy = "give --model another folder or a hub id such as grammarly/coedit-large"
+            raise ValueError(f"there is no model at {name!r}; {remedy}")
+        return name
+
+
+def _looks_like_path(name: str) -> bool:
+    """Anything but a hub id of the form org/name. Names without an organisation are mistyped folders by far
+    more often than one of the few ids of that kind."""
+    return os.path.isabs(name) or name.startswith(".") or name.count("/") != 1 or "\\" in name
