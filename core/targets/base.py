@@ -86,14 +86,15 @@ class Target(ABC):
     def bound(self, num_rows: int, length: int | None = None) -> None:
         """Make room for so many rows of `length` entries at once, so that what is captured stays valid.
 
-        Without a length: as much as a share of the device's free memory allows. Only static shapes gain by it.
+        Without a length, and with no cache of so many rows yet: as much as a share of the device's free memory
+        allows. Only static shapes gain by it.
         """
         if not isinstance(self.runner, StaticRunner):
             return
         slots = power_of_two(num_rows)
         for cache in self.caches:
             room = length
-            if room is None and self.device.type == "cuda":
+            if room is None and self.device.type == "cuda" and cache.num_slots < slots:
                 share = int(_CACHE_SHARE * torch.cuda.mem_get_info(self.device)[0]) // len(self.caches)
                 fits = max(share // (slots * cache.bytes_per_entry), 1)
                 room = min(power_of_two(fits + 1) // 2, power_of_two(self.max_length), 1 << 13)
