@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from batch_stub import StubCorrector
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.gec.batch import JobConfig, run_job
@@ -130,6 +130,12 @@ def test_bad_csv_rows_stay_with_an_empty_correction(correct: Correct) -> None:
     ]
 
 
+def test_a_csv_row_that_cannot_be_told_into_cells_is_kept_in_the_rejects(correct: Correct) -> None:
+    report, output = correct("in.csv", b"id,text\n1,teh\rcat\n2,teh\n", "out.csv")
+    assert output.read_bytes() == b"id,text,corrected\n,,\n2,teh,the\n"
+    assert (report.rows, rejects(output)[0]["row"], rejects(output)[0]["raw"]) == (2, 1, "1,teh\rcat\n")
+
+
 def test_csv_can_be_corrected_in_place_and_keeps_rejected_cells(correct: Correct) -> None:
     _, output = correct("in.csv", b"text,n\nteh,1\nteh REFUSE,2\n", "out.csv", output_column="text")
     assert output.read_bytes() == b"text,n\nthe,1\nteh REFUSE,2\n"
@@ -147,12 +153,13 @@ def test_a_csv_header_without_rows_gives_a_header(correct: Correct) -> None:
     assert correct("in.csv", b"text\n", "out.csv")[1].read_bytes() == b"text,corrected\n"
 
 
+@settings(max_examples=40, deadline=None)  # each is a whole job, and waits for the disk
 @given(st.lists(st.tuples(st.text(), st.text()), max_size=8), st.sampled_from(["\n", "\r\n"]))
 def test_any_csv_reads_back_as_the_same_cells(rows: list[tuple[str, str]], end: str) -> None:
     from tempfile import TemporaryDirectory
 
     written = io.StringIO(newline="")
-    csv.writer(written, lineterminator=end).writerows([("a", "text"), *rows])
+    csv.writer(written, lineterminator=end, quoting=csv.QUOTE_ALL).writerows([("a", "text"), *rows])
     with TemporaryDirectory() as folder:
         source, output = Path(folder, "in.csv"), Path(folder, "out.csv")
         source.write_bytes(written.getvalue().encode())

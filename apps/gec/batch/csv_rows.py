@@ -2,12 +2,14 @@
 
 Knows the standard library's default dialect: commas, double quotes, line breaks inside quotes. Cells keep
 their content byte for byte, also where it is not UTF-8; quotes that are not needed are not kept. A rejected
-row stays in place with an empty correction. A blank line stays blank.
+row stays in place with an empty correction; where not even its cells can be told, they are empty too and the
+rejects file keeps its bytes. A blank line stays blank.
 """
 
 import csv
 import io
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 
 from .errors import JobStopped, UsageError
@@ -15,6 +17,14 @@ from .rows import Done, Row, decoded, text_or_reason
 from .text_file import BOM, TextFile, line_end
 
 MAX_CELL_CHARS = 16 << 20  # a quote that is never closed would otherwise swallow the file into memory
+
+
+@dataclass(frozen=True)
+class BadRecord:
+    """Bytes in the place of a record that cannot be told into cells."""
+
+    raw: bytes
+    reason: str
 
 
 class CsvRows:
@@ -27,9 +37,12 @@ class CsvRows:
         self._max_chars = max_chars
         csv.field_size_limit(MAX_CELL_CHARS)
         self._mark = b""
+        self._consumed: list[bytes] = []  # the lines of the record that is being read
         self._line_end = "\n"
         self._records = csv.reader(self._decoded_lines())
         header = self._next_record()
+        if isinstance(header, BadRecord):
+            raise UsageError(f"{file.path}: the first line names no columns; {header.reason}")
         is_empty = header is None
         header = header or []
         self._num_columns = len(header)
@@ -48,21 +61,33 @@ class CsvRows:
                 self._mark = BOM if line.startswith(BOM) else b""
                 self._line_end = line_end(line).decode() or "\n"
                 line = line.removeprefix(BOM)
+            self._consumed.append(line)
             yield line.decode(errors="surrogateescape")  # bad bytes must come out again as they were
 
-    def _next_record(self) -> list[str] | None:
+    def _next_record(self) -> list[str] | BadRecord | None:
+        self._consumed = []
         try:
             return next(self._records, None)
         except csv.Error as error:
+            if "field larger than" not in str(error):
+                # A carriage return outside quotes. The reader goes on with the next line.
+                return BadRecord(b"".join(self._consumed), f"not CSV: {error}")
             raise JobStopped(
                 f"{self._file.path}: cannot be read as CSV near line {self._records.line_num} ({error}); "
                 "is a quote never closed?"
             ) from None
 
+    def _remaining(self) -> Iterator[list[str] | BadRecord]:
+        while (record := self._next_record()) is not None:
+            yield record
+
     def rows(self, skip: int) -> Iterator[Row]:
-        records = iter(self._next_record, None)
-        for number, cells in enumerate(islice(records, skip, None), skip + 1):
-            yield self._row(number, cells)
+        for number, record in enumerate(islice(self._remaining(), skip, None), skip + 1):
+            if isinstance(record, BadRecord):
+                empty = [""] * self._num_columns
+                yield Row(number, empty, len(record.raw), reason=record.reason, lost=record.raw)
+            else:
+                yield self._row(number, record)
 
     def _row(self, number: int, cells: list[str]) -> Row:
         num_bytes = sum(map(len, cells)) + 64 * len(cells)
@@ -97,5 +122,5 @@ class CsvRows:
 
     def _written(self, cells: list[str]) -> bytes:
         text = io.StringIO(newline="")
-        csv.writer(text, lineterminator=self._line_end).writerow(cells)
-        return text.getvalue().encode(errors="surrogateescape")
+        csv.writer(text).writerow(cells)  # with CRLF, or Python before 3.13 would not quote a cell with a CR
+        return (text.getvalue().removesuffix("\r\n") + self._line_end).encode(errors="surrogateescape")
