@@ -79,5 +79,5 @@ def test_clean_sentences_are_those_that_no_annotator_changed() -> None:
 def test_a_set_of_clean_sentences_has_no_gleu_but_a_false_alarm_rate() -> None:
     corpus = EvalSet("clean", ["All good."], [[]], tokenize_text)
     quality = assess(corpus, ["All well."])
-    assert quality.gleu is None and quality.f05 is None
+    assert (quality.gleu, quality.f05) == (None, None)
     assert quality.clean_changed == 100.0

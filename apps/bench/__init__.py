@@ -1,0 +1,1 @@
+"""Measured comparisons with other runtimes, same weights, same run: `python -m apps.bench`."""

@@ -1,0 +1,1 @@
+"""`python -m apps.bench gpu`: identity, the price of a pass and forced replay on a GPU, in minutes, offline."""

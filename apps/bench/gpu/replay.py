@@ -1,0 +1,216 @@
+"""Part three: real passes whose outcome is dictated, so that random weights write texts worth copying into.
+
+A recorded output is taken as what the target says: behind every token path it is the recorded token of that
+position that gets a bonus no logit can beat. The engine, its drafters and its passes are those of every day.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from apps.bench.gpu.clock import Deadline, synchronize
+from apps.bench.gpu.models import SilentTokenizer
+from apps.bench.gpu.passes import make_room
+from core import Engine, Request, SamplingParams
+from core.packing import PackedRow, Pass
+from core.targets.base import PassOutput
+from core.targets.decoder_only import DecoderOnly
+from core.types import DraftTree
+
+_BONUS = 1e4
+
+
+@dataclass(frozen=True)
+class Text:
+    """A prompt and what the target will have written for it."""
+
+    prompt: list[int]
+    output: list[int]
+
+
+def make_text(vocab_size: int, num_prompt: int, num_output: int, seed: int) -> Text:
+    """An output of which about two thirds is copied from the prompt in stretches, the rest new."""
+    rng = random.Random(seed)
+    prompt = [rng.randrange(8, vocab_size) for _ in range(num_prompt)]
+    output: list[int] = []
+    while len(output) < num_output:
+        stretch = rng.randint(6, 24)
+        start = rng.randrange(num_prompt - stretch)
+        output += prompt[start : start + stretch]
+        output += [rng.randrange(8, vocab_size) for _ in range(rng.randint(2, 12))]
+    return Text(prompt, output[:num_output])
+
+
+class ReplayTarget(DecoderOnly):
+    """A target that says what was recorded for its prompts; an ordinary one until `record` is called."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        super().__init__(model)
+        self._outputs: dict[tuple[int, ...], list[int]] = {}
+        self._recorded: torch.Tensor | None = None
+
+    def record(self, texts: Seq[Text], num_slots: int) -> None:
+        """The texts that the next requests will be about."""
+        self._outputs = {tuple(text.prompt): text.output for text in texts}
+        longest = max(len(text.prompt) + len(text.output) for text in texts)
+        self._recorded = torch.zeros((num_slots, longest), dtype=torch.int64, device=self.device)
+
+    def join(self, first_slot: int, prompts: Seq[Seq[int]]) -> list[int]:
+        if self._recorded is not None:
+            for slot, prompt in enumerate(prompts, first_slot):
+                whole = [*prompt, *self._outputs[tuple(prompt)]]
+                self._recorded[slot, : len(whole)] = torch.tensor(whole, device=self.device)
+        return super().join(first_slot, prompts)
+
+    def leave(self, slot: int, last_slot: int, last_length: int) -> None:
+        if self._recorded is not None:
+            self._recorded[slot] = self._recorded[last_slot].clone()
+        super().leave(slot, last_slot, last_length)
+
+    def forward(self, batch: Pass, *, need_hidden: bool = False) -> PassOutput:
+        """What a node's token is followed by depends on its position alone, so on the path to it alone."""
+        output = super().forward(batch, need_hidden=need_hidden)
+        if self._recorded is None:
+            return output
+        following = (batch.positions.to(self.device) + 1).clamp_(max=self._recorded.shape[1] - 1)
+        said = self._recorded[batch.rows].gather(1, following)
+        output.logits.scatter_(2, said[..., None], _BONUS)
+        return output
+
+
+@dataclass
+class Tally:
+    """What one drafter did at one batch size, round by round."""
+
+    drafter: str
+    tokens_per_second: list[float] = field(default_factory=list)
+    with_prompt: list[float] = field(default_factory=list)
+    tokens: int = 0
+    passes: int = 0
+    engine_passes: int = 0
+    plain_passes: int = 0
+    nodes: int = 0
+    identical: int = 0
+    rows: int = 0
+
+
+class Replay:
+    """Runs batches of recorded texts through one target with several drafters."""
+
+    def __init__(self, target: ReplayTarget, drafters: Seq[str], num_prompt: int, num_output: int) -> None:
+        self._target = target
+        self._num_prompt = num_prompt
+        self._num_output = num_output
+        self._params = SamplingParams(max_new_tokens=num_output)
+        self._drafters = drafters
+
+    @torch.inference_mode()
+    def prepare(self, max_rows: int, deadline: Deadline) -> None:
+        """Capture every shape that a batch may come to, as a server would before it opens."""
+        length = self._num_prompt + 1
+        self._target.record([make_text(64, self._num_prompt, self._num_output, 0)], max_rows)
+        rows = max_rows
+        while rows >= 1:
+            for queries in (1, 2, 4, 8, 16, 32, 64, 128):
+                if not deadline.is_over and rows * queries <= 2048:
+                    chain = DraftTree([7] * (queries - 1), list(range(-1, queries - 2)))
+                    self._target.forward(self._target.pack([PackedRow(length, [5], chain)] * rows))
+            rows //= 2
+
+    def compare(self, num_rows: int, num_rounds: int, deadline: Deadline) -> list[dict[str, Any]]:
+        """All drafters at one batch size, taking turns; the first round warms up and is not counted."""
+        tallies = [Tally(drafter) for drafter in self._drafters]
+        engines = {
+            name: Engine(self._target, SilentTokenizer(), name, max_rows=num_rows) for name in self._drafters
+        }
+        for turn in range(num_rounds + 1):
+            if deadline.is_over and turn > 1:
+                break
+            texts = [self._text(num_rows, turn, i) for i in range(num_rows)]
+            self._target.record(texts, num_rows)
+            for tally in tallies[turn % len(tallies) :] + tallies[: turn % len(tallies)]:
+                kept = tally if turn else Tally(tally.drafter)
+                self._run(engines[tally.drafter], texts, kept)
+        plain = next(tally for tally in tallies if tally.drafter == "none")
+        return [_report(tally, num_rows, statistics.median(plain.tokens_per_second)) for tally in tallies]
+
+    def _text(self, num_rows: int, turn: int, i: int) -> Text:
+        seed = hash((num_rows, turn, i))
+        return make_text(self._target.vocab_size, self._num_prompt, self._num_output, seed)
+
+    def _run(self, engine: Engine, texts: Seq[Text], tally: Tally) -> None:
+        device = self._target.device
+        synchronize(device)
+        start = time.perf_counter()
+        rows = [engine.add(Request(text.prompt, params=self._params)) for text in texts]
+        # The first step reads the prompts; the pace is taken from then on.
+        engine.step()
+        synchronize(device)
+        first = time.perf_counter()
+        already = sum(len(row.output_ids) for row in rows)
+        while any(row.finish_reason is None for row in rows):
+            drafted = engine.stats.drafted
+            engine.step()
+            tally.engine_passes += 1
+            tally.plain_passes += engine.stats.drafted == drafted
+        synchronize(device)
+        end = time.perf_counter()
+        written = sum(len(row.output_ids) for row in rows)
+        tally.tokens_per_second.append((written - already) / (end - first))
+        tally.with_prompt.append(written / (end - start))
+        tally.tokens += written
+        tally.rows += len(rows)
+        for row, text in zip(rows, texts, strict=True):
+            tally.passes += row.stats.target_calls
+            tally.nodes += row.stats.drafted
+            tally.identical += row.output_ids == text.output
+
+
+def _report(tally: Tally, num_rows: int, plain: float) -> dict[str, Any]:
+    pace = statistics.median(tally.tokens_per_second)
+    return {
+        "rows": num_rows,
+        "drafter": tally.drafter,
+        "rounds": len(tally.tokens_per_second),
+        "tokens_per_second": round(pace, 1),
+        "ratio": round(pace / plain, 3),
+        "tokens_per_second_with_prompt": round(statistics.median(tally.with_prompt), 1),
+        "tokens_per_pass": round(tally.tokens / tally.passes, 3),
+        "nodes_per_pass": round(tally.nodes / tally.passes, 2),
+        "passes_without_draft": round(tally.plain_passes / max(tally.engine_passes, 1), 3),
+        "identical": round(tally.identical / tally.rows, 4),
+    }
+
+
+def replay_batches(
+    target: ReplayTarget,
+    sizes: Seq[int],
+    drafters: Seq[str],
+    lengths: tuple[int, int],
+    deadline: Deadline,
+    rounds: int,
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Every batch size that fits in memory and time; the largest decides the cache, which then stays."""
+    sizes, skipped = list(sizes), []
+    while sizes and not make_room(target, max(sizes), sum(lengths) + 128):
+        skipped.append(f"replay of {max(sizes)} rows (no memory)")
+        sizes.remove(max(sizes))
+    if not sizes:
+        return [], skipped
+    replay = Replay(target, drafters, *lengths)
+    replay.prepare(max(sizes), deadline)
+    measured: list[dict[str, Any]] = []
+    for num_rows in sizes:
+        if deadline.is_over:
+            skipped.append(f"replay of {num_rows} rows (no time)")
+            continue
+        measured += replay.compare(num_rows, rounds, deadline)
+    return measured, skipped

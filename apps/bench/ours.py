@@ -1,0 +1,40 @@
+"""This project's own entries of `bench gec`: the engine with its drafters, types and threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from apps.bench.timing import Output
+from core import Completion, Engine, Request, SamplingParams
+
+
+class EngineRunner:
+    """An engine that corrects texts; one call a text, or all texts in one call that batches inside."""
+
+    def __init__(self, model: Path, max_new_tokens: int, max_rows: int, **options: Any) -> None:
+        self._engine = Engine.from_pretrained(str(model), device="cpu", max_rows=max_rows, **options)
+        self._params = SamplingParams(max_new_tokens=max_new_tokens)
+        self._special: set[int] = set()
+
+    def leave_out(self, special_ids: set[int]) -> EngineRunner:
+        """Drop these ids from the outputs, so that every contestant's compare alike."""
+        self._special = special_ids
+        return self
+
+    def __call__(self, texts: Sequence[str], rows: int) -> list[Output]:
+        """Correct the texts, one by one or all at once."""
+        requests = [Request(text) for text in texts]
+        if rows > 1:
+            return [self._output(done) for done in self._engine.generate(requests, self._params)]
+        return [self._output(self._engine.generate([request], self._params)[0]) for request in requests]
+
+    def _output(self, done: Completion) -> Output:
+        kept = tuple(i for i in done.token_ids if i not in self._special)
+        return Output(kept, done.text, done.stats.target_calls)
+
+    def phase_seconds(self) -> dict[str, float]:
+        """Seconds of the engine's life so far that each phase of the loop took."""
+        return asdict(self._engine.stats.seconds)
