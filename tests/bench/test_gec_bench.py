@@ -1,0 +1,92 @@
+"""The command's figures: ratios, agreement, and tables made from the result alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from apps.bench.__main__ import app
+from apps.bench.gec import BASELINE, GecBench, _row, _texts
+from apps.bench.gec_table import readme_table, show
+from apps.bench.report import hardware, publish
+from apps.bench.timing import Output, Timing
+
+REFERENCE = [Output((1, 2), "a", 3), Output((3,), "b", 2)]
+
+
+def row(name: str, seconds: float, outputs: list[Output]) -> dict[str, Any]:
+    return _row(
+        Timing(name, "1 threads", outputs, [seconds]), REFERENCE, {"transformers": 40.0, "ctranslate2": 5.0}
+    )
+
+
+def result() -> dict[str, Any]:
+    mode = {
+        "rows": 1,
+        "passes_of_perfect_copying": 1.5,
+        "entries": [row(BASELINE, 0.08, REFERENCE), row("echodraft copy float32", 0.008, REFERENCE[:1] * 2)],
+        "failures": [{"name": "prompt lookup", "reason": "ValueError: no batches"}],
+        "phases_ms": {"echodraft copy float32": {"propose": 0.5, "forward": 3.0}},
+    }
+    return {
+        "bench": "gec",
+        "hardware": hardware(),
+        "model": "gec-small",
+        "settings": {"limit": 2, "rounds": 1, "rows": 32, "max_new_tokens": 128},
+        "sets": {"jfleg": {"sentences": 2, "single": mode, "batch": mode | {"rows": 32}}},
+        "failures": [],
+    }
+
+
+def test_ratios_are_the_rivals_time_over_ours() -> None:
+    entry = row("ours", 0.008, REFERENCE[:1] * 2)
+    assert entry["ms"] == pytest.approx(4.0)
+    assert entry["times_transformers"] == pytest.approx(10.0)
+    assert entry["times_ctranslate2"] == pytest.approx(1.25)
+    assert (entry["identical"], entry["passes"]) == (0.5, 3.0)
+
+
+def test_the_readme_table_is_made_from_the_result_file(tmp_path: Path) -> None:
+    kept = tmp_path / "gec.json"
+    kept.write_text(json.dumps(result()))
+    printed = CliRunner().invoke(app, ["table", str(kept)])
+    assert printed.exit_code == 0
+    assert "| echodraft copy float32 | 4.00 (10.0x) | 4.00 (10.0x) | 50.0 % |" in printed.stdout
+    assert printed.stdout.strip() == readme_table(result())
+
+
+def test_tables_go_to_standard_error_and_the_json_line_is_last(capsys: pytest.CaptureFixture[str]) -> None:
+    show(result())
+    publish(result(), None)
+    captured = capsys.readouterr()
+    assert json.loads(captured.out.splitlines()[-1])["bench"] == "gec"
+    assert len(captured.out.splitlines()) == 1
+    assert "prompt lookup could not run: ValueError: no batches" in captured.err
+    assert "passes per sentence of perfect copying: 1.50" in captured.err
+
+
+def test_only_keeps_the_named_contestants_and_the_baseline() -> None:
+    bench = GecBench(only=("int8",))
+    assert bench.wants("CTranslate2 int8")
+    assert bench.wants(BASELINE)
+    assert not bench.wants("echodraft none float32")
+
+
+def test_a_measurement_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="rounds=0 must be at least 1"):
+        GecBench(rounds=0)
+
+
+def test_without_the_evaluation_sets_the_samples_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apps.bench.gec.SAMPLES", tmp_path)
+    bench = GecBench(data=tmp_path / "absent", limit=2)
+    with pytest.raises(FileNotFoundError, match="no samples"):
+        _texts(bench)
+    (tmp_path / "notes.txt").write_text("One.\n\nTwo.\nThree.\n")
+    assert _texts(bench) == {"samples": ["One.", "Two."]}
