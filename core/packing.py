@@ -17,6 +17,9 @@ import torch
 
 from core.types import EMPTY_TREE, DraftTree
 
+#: Passes over at most so many key slots take their chain mask from a table (4 MB in float32).
+_MAX_TABLE = 1024
+
 
 @dataclass(frozen=True)
 class PackedRow:
@@ -30,6 +33,16 @@ class PackedRow:
     def num_queries(self) -> int:
         return len(self.tokens) + len(self.tree)
 
+    @property
+    def is_chain(self) -> bool:
+        return list(self.tree.parents) == list(range(-1, len(self.tree) - 1))
+
+    def parents(self) -> list[int]:
+        """Of every query, the query before it; -1 for the first."""
+        certain = len(self.tokens)
+        nodes = [certain - 1 if parent < 0 else certain + parent for parent in self.tree.parents]
+        return [*range(-1, certain - 1), *nodes]
+
 
 @dataclass(frozen=True)
 class Pass:
@@ -39,6 +52,7 @@ class Pass:
     `tree_mask` [B, T, T+1] additive: query t sees query u of its own row where it is 0 (last column: never);
     `key_length` L. Encoder-decoder targets add `source_lengths` [B] int64 and `source_key_length` S. A pass
     whose numbers the host does not know (it will be replayed with others) has no `host_lengths`.
+    `is_chain`: it is known that no row branches.
     """
 
     tokens: torch.Tensor
@@ -50,6 +64,7 @@ class Pass:
     first_slot: int = 0
     source_lengths: torch.Tensor | None = None
     source_key_length: int = 0
+    is_chain: bool = False
 
     @property
     def rows(self) -> slice:
@@ -62,13 +77,18 @@ class Pass:
 
     def write_slots(self) -> torch.Tensor | int:
         """Where the new keys go: one offset if all rows agree, else slots [B, T]."""
-        if len(set(self.host_lengths)) == 1:
-            return self.host_lengths[0]
+        common = self._common_length()
+        if common is not None:
+            return common
         steps = torch.arange(self.tokens.shape[1], device=self.tokens.device)
         return self.lengths[:, None] + steps
 
     def attention_mask(self) -> torch.Tensor:
-        """Additive mask [B, 1, T, L]: the row's committed slots, and each query's own ancestors."""
+        """Additive mask [B, 1, T, L] (or one for all rows): committed slots, and each query's own ancestors."""
+        start = self._common_length()
+        if self.is_chain and start is not None and self.key_length <= _MAX_TABLE:
+            table = _causal(_MAX_TABLE, self.tree_mask.dtype, self.tree_mask.device)
+            return table[None, None, start : start + self.tokens.shape[1], : self.key_length]
         return self.tree_mask.gather(2, self._relative_slots())[:, None]
 
     def key_positions(self) -> torch.Tensor:
@@ -84,6 +104,11 @@ class Pass:
         mask = self.attention_mask()
         too_far = self.positions[:, :, None] - self.key_positions()[:, None, :] >= window
         return mask.masked_fill(too_far[:, None], torch.finfo(mask.dtype).min)
+
+    def _common_length(self) -> int | None:
+        """The committed length, where it is known to be the same for all rows."""
+        lengths = self.host_lengths
+        return lengths[0] if lengths and lengths.count(lengths[0]) == len(lengths) else None
 
     def _relative_slots(self) -> torch.Tensor:
         # Committed slots clamp to query 0, which every query of the row descends from.
@@ -105,62 +130,63 @@ def pack(
 ) -> Pass:
     """Pad rows to `num_queries` (T) and to `num_rows` (B; defaults to the rows given).
 
-    Padding queries repeat token 0 at a position that exists and see only themselves; nobody reads them.
+    Padding queries repeat token 0 at a position that exists and see at least themselves; nobody reads them.
     """
-    num_rows = num_rows or len(rows)
-    tokens = np.zeros((num_rows, num_queries), dtype=np.int64)
-    positions = np.zeros((num_rows, num_queries), dtype=np.int64)
-    # The mask is laid out in float32, whose lowest number is low enough for float64 too.
-    hidden = max(torch.finfo(dtype).min, torch.finfo(torch.float32).min)
-    mask = np.full((num_rows, num_queries, num_queries + 1), hidden, dtype=np.float32)
-    lengths = [row.length for row in rows] + [0] * (num_rows - len(rows))
-    diagonal = np.arange(num_queries)
-    mask[:, diagonal, diagonal] = 0.0
-    mask[:, :, 0] = 0.0
-    for b, row in enumerate(rows):
-        certain, n = len(row.tokens), row.num_queries
-        tokens[b, :certain] = row.tokens
-        tokens[b, certain:n] = row.tree.tokens
-        positions[b, :certain] = np.arange(row.length, row.length + certain)
-        mask[b, :certain, :certain] = _causal(certain, hidden)
-        _fill_tree(row, certain, tokens=tokens[b], positions=positions[b], mask=mask[b], hidden=hidden)
+    padding = [[0] * num_queries] * ((num_rows or len(rows)) - len(rows))
+    gaps = [[0] * (num_queries - row.num_queries) for row in rows]
+    tokens = [[*row.tokens, *row.tree.tokens, *gap] for row, gap in zip(rows, gaps, strict=True)]
+    positions = [[*_positions(row), *gap] for row, gap in zip(rows, gaps, strict=True)]
+    lengths = [row.length for row in rows] + [0] * len(padding)
+    is_chain = all(row.is_chain for row in rows)
+    mask = _chain_mask if is_chain else _tree_mask
     return Pass(
-        tokens=torch.from_numpy(tokens).to(device),
-        positions=torch.from_numpy(positions).to(device),
-        lengths=torch.tensor(lengths, dtype=torch.int64, device=device),
+        tokens=torch.tensor(tokens + padding, device=device),
+        positions=torch.tensor(positions + padding, device=device),
+        lengths=torch.tensor(lengths, device=device),
         host_lengths=tuple(lengths),
-        tree_mask=torch.from_numpy(mask).to(device=device, dtype=dtype),
+        tree_mask=mask(rows, len(lengths), num_queries, dtype, device),
         key_length=key_length,
         first_slot=first_slot,
+        is_chain=is_chain,
     )
 
 
-@lru_cache(maxsize=512)
-def _causal(size: int, hidden: float) -> np.ndarray:
-    return np.where(np.tri(size, dtype=bool), np.float32(0), np.float32(hidden))
+def _positions(row: PackedRow) -> list[int]:
+    if row.is_chain:
+        return list(range(row.length, row.length + row.num_queries))
+    positions: list[int] = []
+    for parent in row.parents():
+        positions.append(row.length if parent < 0 else positions[parent] + 1)
+    return positions
 
 
-def _fill_tree(
-    row: PackedRow,
-    certain: int,
-    *,
-    tokens: np.ndarray,
-    positions: np.ndarray,
-    mask: np.ndarray,
-    hidden: float,
-) -> None:
-    """Positions by depth, and a mask row per node: its parent's row plus itself."""
-    tree = row.tree
-    if not len(tree):
-        return
-    end = certain + len(tree)
-    last = row.length + certain - 1
-    if list(tree.parents) == list(range(-1, len(tree) - 1)):
-        positions[certain:end] = np.arange(last + 1, last + 1 + len(tree))
-        mask[:end, :end] = _causal(end, hidden)
-        return
-    for i, parent in enumerate(tree.parents):
-        node, above = certain + i, certain - 1 if parent < 0 else certain + parent
-        mask[node] = mask[above]
-        mask[node, node] = 0.0
-        positions[node] = positions[above] + 1
+def _chain_mask(
+    rows: Seq[PackedRow], num_rows: int, num_queries: int, dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    size = -(-(num_queries + 1) // 64) * 64
+    return _causal(size, dtype, device)[:num_queries, : num_queries + 1].expand(num_rows, -1, -1)
+
+
+def _tree_mask(
+    rows: Seq[PackedRow], num_rows: int, num_queries: int, dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    """A query sees what its parent sees, and itself. What each sees is gathered in the bits of one number."""
+    num_bytes = num_queries // 8 + 1
+    words = []
+    for row in rows:
+        seen: list[int] = []
+        for query, parent in enumerate(row.parents()):
+            seen.append((seen[parent] if parent >= 0 else 0) | 1 << query)
+        words += seen + [1 | 1 << query for query in range(len(seen), num_queries)]
+    words += [1 | 1 << query for query in range(num_queries)] * (num_rows - len(rows))
+    packed = np.frombuffer(b"".join(word.to_bytes(num_bytes, "little") for word in words), dtype=np.uint8)
+    bits = np.unpackbits(packed.reshape(-1, num_bytes), axis=1, count=num_queries + 1, bitorder="little")
+    hidden = torch.from_numpy(bits == 0).view(num_rows, num_queries, num_queries + 1)
+    mask = torch.zeros(hidden.shape, dtype=dtype).masked_fill_(hidden, torch.finfo(dtype).min)
+    return mask.to(device)
+
+
+@lru_cache(maxsize=64)
+def _causal(size: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Additive mask [size, size]: entry i sees the entries 0..i."""
+    return torch.full((size, size), torch.finfo(dtype).min, dtype=dtype, device=device).triu_(1)

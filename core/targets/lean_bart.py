@@ -193,7 +193,9 @@ class _DecoderLayer:
 
 def _joined(maps: Seq[nn.Linear]) -> Linear:
     """Several maps of the same input as one."""
-    biases = [m.bias if m.bias is not None else m.weight.new_zeros(m.out_features) for m in maps]
+    biases: list[torch.Tensor] = [
+        m.bias if m.bias is not None else m.weight.new_zeros(m.out_features) for m in maps
+    ]
     return fastest_linear(torch.cat([m.weight.detach() for m in maps]), torch.cat(biases))
 
 
