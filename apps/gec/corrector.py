@@ -19,7 +19,7 @@ from .guard import problem
 from .projection import project
 from .results import Correction, CorrectionStats, SentenceCorrection
 from .rewriter import Rewrite, Rewriter
-from .segmentation import Span, has_words, lines, sentences, split_to_budget, strip
+from .segmentation import Span, has_words, is_title, lines, sentences, split_to_budget, strip
 
 if TYPE_CHECKING:
     from core import Engine
@@ -44,6 +44,7 @@ class _Draft:
 
     source: str
     pieces: list[_Piece]
+    start: int = 0
     stats: CorrectionStats = field(default_factory=lambda: CorrectionStats(sentences=1))
 
     def finish(self) -> SentenceCorrection:
@@ -56,7 +57,7 @@ class _Draft:
             at = piece.end
         corrected = "".join([*parts, self.source[at:]])
         self.stats.changed = int(corrected != self.source)
-        return SentenceCorrection(self.source, corrected, stats=self.stats)
+        return SentenceCorrection(self.source, corrected, self.start, self.stats)
 
 
 class Corrector:
@@ -106,11 +107,10 @@ class Corrector:
     def correct_batch(self, texts: Sequence[str]) -> list[Correction]:
         """Correct many texts, their sentences together; one correction per text, in order."""
         spans = [sentences(text, self.config.language) for text in texts]
-        flat = [text[a:b] for text, own in zip(texts, spans, strict=True) for a, b in own]
-        done = iter(self.correct_sentences(flat))
+        places = [(text, span) for text, own in zip(texts, spans, strict=True) for span in own]
+        done = iter(self._correct_spans(places))
         return [
-            Correction(text, tuple(_placed(next(done), start) for start, _ in own))
-            for text, own in zip(texts, spans, strict=True)
+            Correction(text, tuple(next(done) for _ in own)) for text, own in zip(texts, spans, strict=True)
         ]
 
     def correct_stream(self, text: str) -> Iterator[SentenceCorrection]:
@@ -119,15 +119,26 @@ class Corrector:
         at, size = 0, 1
         while at < len(spans):
             group = spans[at : at + size]
-            done = self.correct_sentences([text[a:b] for a, b in group])
-            for sentence, (start, _) in zip(done, group, strict=True):
-                yield _placed(sentence, start)
+            yield from self._correct_spans([(text, span) for span in group])
             at, size = at + size, min(size * 4, 2 * self.config.max_rows)
 
     def correct_sentences(self, sources: Sequence[str]) -> list[SentenceCorrection]:
         """Correct strings that are sentences already; one correction each, in order."""
+        return self._finish([_Draft(source, self._pieces(source)) for source in sources])
+
+    def _correct_spans(self, places: Sequence[tuple[str, Span]]) -> list[SentenceCorrection]:
+        """Correct sentences where they stand in their texts."""
+        drafts = []
+        for text, span in places:
+            draft = _Draft(text[slice(*span)], self._pieces(text[slice(*span)]), span[0])
+            if draft.pieces and is_title(text, span):
+                draft.pieces[-1].open_end = True
+            drafts.append(draft)
+        return self._finish(drafts)
+
+    def _finish(self, drafts: list[_Draft]) -> list[SentenceCorrection]:
+        """Correct all drafts together."""
         began = perf_counter()
-        drafts = [_Draft(source, self._pieces(source)) for source in sources]
         work = [(draft, piece) for draft in drafts for piece in draft.pieces]
         for draft in drafts:
             draft.stats.skipped = int(not draft.pieces)
@@ -203,10 +214,6 @@ def _by_line(work: list[tuple[_Draft, _Piece]]) -> list[tuple[_Draft, _Piece]]:
         draft.pieces[at : at + 1] = own
         renewed += [(draft, p) for p in own if has_words(draft.source[p.start : p.end])]
     return renewed
-
-
-def _placed(sentence: SentenceCorrection, start: int) -> SentenceCorrection:
-    return SentenceCorrection(sentence.source, sentence.corrected, start, sentence.stats)
 
 
 def load_engine(config: CorrectorConfig) -> Engine:

@@ -25,6 +25,7 @@ SOFT_WIDTH = 40
 _LINE = re.compile(r"([^\n\r\v\f\x85\u2028\u2029]*)(\r\n|[\n\r\v\f\x85\u2028\u2029]|\Z)")
 # Indentation, quotation marks of mail, headings, bullets and numbers at the beginning of a line.
 _MARKER = re.compile(r"(?:>|#{1,6}|[-*+•‣◦–—]|\(?\d{1,3}[.)]|\(?[a-z]\))(?=\s)")
+_FINAL_MARKS = ".!?…:;,\"'”’)]"
 _SPACE = re.compile(r"[\s\ufeff]*")
 _WORD = re.compile(r"\S+")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
@@ -46,6 +47,30 @@ def sentences(text: str, language: str = "en") -> list[Span]:
         for start, end in _runs(text, block):
             spans.extend(_cut(text, start, end, language))
     return spans
+
+
+def is_title(text: str, span: Span) -> bool:
+    """Whether a span without a final mark is a heading or an item of a list, and so wants none: it stands alone
+    between blank lines, or behind a marker, in a text that holds more than it."""
+    start, end = span
+    follows = _LINE.match(text, end)
+    if text[end - 1] in _FINAL_MARKS or follows is None or follows.group(1).strip():
+        return False
+    begin = _line_start(text, start)
+    lead = text[begin:start].strip()
+    if lead:
+        return _MARKER.match(lead + " ") is not None
+    above_end = begin - 2 if text[max(0, begin - 2) : begin] == "\r\n" else begin - 1
+    above = text[_line_start(text, above_end) : above_end] if begin else ""
+    below = _LINE.match(text, follows.end())
+    if above.strip() or (below is not None and below.group(1).strip()):
+        return False
+    return strip(text, 0, start)[0] < start or strip(text, end, len(text))[0] < len(text)
+
+
+def _line_start(text: str, at: int) -> int:
+    newline = text.rfind("\n", 0, at) + 1
+    return max(newline, text.rfind("\r", newline, at) + 1)
 
 
 def lines(text: str, start: int, end: int) -> list[Span]:

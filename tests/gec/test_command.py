@@ -10,14 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from gec_fakes import RuleEngine, plain_errors
 from typer.testing import CliRunner, Result
 
 from apps.gec import corrector
 from apps.gec.__main__ import app
 
 HERE = Path(__file__).parent
-from gec_fakes import RuleEngine, plain_errors
-
 FAKE = ["--model", "org/fake"]
 
 

@@ -129,6 +129,12 @@ def test_a_model_path_that_leads_nowhere_is_told_with_a_remedy(tmp_path: Path) -
         Corrector(tmp_path)
 
 
+def test_a_heading_gets_no_full_stop() -> None:
+    engine = RuleEngine(lambda text: plain_errors(text.rstrip(".") + "."))
+    assert corrector(engine).correct("When I go out\n\nI go out").text == "When I went out\n\nI went out"
+    assert corrector(engine).correct("I go out").text == "I went out."
+
+
 def test_stats_count_sentences_changes_and_passes() -> None:
     subject = corrector()
     subject.correct("She go to school. Fine. 12.")

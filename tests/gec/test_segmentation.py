@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.gec.segmentation import has_words, lines, sentences, split_to_budget
+from apps.gec.segmentation import has_words, is_title, lines, sentences, split_to_budget
 
 PIECES = st.lists(
     st.sampled_from(
@@ -107,3 +107,10 @@ def test_a_cut_never_parts_a_letter_from_its_accent() -> None:
 def test_lines_are_stripped_and_empty_ones_left_out() -> None:
     text = "one \r\n\n  two\n"
     assert [text[a:b] for a, b in lines(text, 0, len(text))] == ["one", "two"]
+
+
+def test_headings_and_items_of_a_list_want_no_full_stop() -> None:
+    text = "My Holidays\r\n\r\nI went to the sea\nand it rained.\n\n - a towel\n - a hat.\n\nThe End"
+    titles = [text[a:b] for a, b in sentences(text) if is_title(text, (a, b))]
+    assert titles == ["My Holidays", "a towel", "The End"]
+    assert not is_title("She go to school", (0, 16))
