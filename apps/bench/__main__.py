@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
-from apps.bench import gec, gec_table
-
-COMMANDS: dict[str, Callable[..., None]] = {
-    "gec": gec.main,
-    "table": gec_table.main,
+#: Command -> module whose `main` it is. Imported only when asked for: each may need extras that others do not.
+COMMANDS = {
+    "gec": "apps.bench.gec",
+    "gpu": "apps.bench.gpu.command",
+    "table": "apps.bench.gec_table",
 }
 
+
+class _Commands(TyperGroup):
+    """The commands of the table."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        single = typer.Typer(add_completion=False)
+        single.command(cmd_name)(import_module(COMMANDS[cmd_name]).main)
+        return typer.main.get_command(single)
+
+
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="Measured comparisons with other runtimes."
+    cls=_Commands,
+    add_completion=False,
+    no_args_is_help=True,
+    help="Measured comparisons with other runtimes.",
 )
 
 
 @app.callback()
 def _benchmarks() -> None:
     """Measured comparisons with other runtimes, on the same weights and in the same run."""
-
-
-for name, command in COMMANDS.items():
-    app.command(name)(command)
 
 
 if __name__ == "__main__":
