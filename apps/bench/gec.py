@@ -20,7 +20,7 @@ import typer
 
 from apps.bench.report import hardware, publish, say
 from apps.bench.timing import MIN_ROUNDS, Contestant, Failure, Output, Runner, Timing, race
-from apps.gec.metrics.corpora import DEFAULT_FOLDER, SAMPLES, MissingSet, load_set
+from apps.gec.metrics.corpora import DEFAULT_FOLDER, SAMPLES, MissingSet, load_set, sample_sentences
 from apps.gec.metrics.passes import novel_tokens
 
 if TYPE_CHECKING:
@@ -157,16 +157,8 @@ def _texts(bench: GecBench) -> dict[str, list[str]]:
     try:
         return {name: load_set(name, bench.data).head(bench.limit).sentences for name in SETS}
     except MissingSet as missing:
-        say(f"{missing}; measuring on the samples in {SAMPLES} instead")
-    lines = [
-        line.strip()
-        for path in sorted(SAMPLES.glob("*.txt"))
-        for line in path.read_text(encoding="utf-8").splitlines()
-        if line.strip()
-    ]
-    if not lines:
-        raise FileNotFoundError(f"there are no evaluation sets in {bench.data} and no samples in {SAMPLES}")
-    return {"samples": lines[: bench.limit]}
+        say(f"{missing}; measuring on the samples in {SAMPLES.name} instead")
+    return {"samples": sample_sentences()[: bench.limit]}
 
 
 def _agreement(outputs: Sequence[Output], reference: Sequence[Output]) -> float:

@@ -16,7 +16,8 @@ from pathlib import Path
 from apps.gec.metrics.m2 import read_m2
 
 DEFAULT_FOLDER = Path("../shared/data")
-SAMPLES = Path(__file__).resolve().parents[3] / "data" / "samples"
+# Ships with the repository: one sentence a row, without references.
+SAMPLES = Path(__file__).resolve().parents[3] / "data" / "samples" / "sentences.jsonl"
 
 # A word keeps its inner apostrophes, hyphens and dots ("don't", "pre-season", "3.5"); signs stand alone.
 _TOKEN = re.compile(r"`[^`\n]+`|https?://\S+|\w+(?:[-'\u2019.,]\w+)*|[^\w\s]")
@@ -121,6 +122,11 @@ def _gmeg(data: Path, domain: str) -> EvalSet:
     folder = data / "eval/gmeg_dev"
     references = [folder / f"dev.{domain}.ref{i}" for i in range(4)]
     return _parallel(f"gmeg_{domain}", folder / f"dev.{domain}.source", references, str.split)
+
+
+def sample_sentences(path: Path = SAMPLES) -> list[str]:
+    """Return the sentences that ship, for measuring speed where the evaluation sets are absent."""
+    return [row["text"] for row in _json_rows(path)]
 
 
 SETS: Mapping[str, Callable[[Path], EvalSet]] = {
