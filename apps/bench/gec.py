@@ -3,7 +3,9 @@
 Every contestant corrects the same sentences, tokenisation and detokenisation included, one sentence at a
 time and then the whole set with at most 32 rows at once, taking turns with the others in every round. A
 figure is the median over the rounds of the time for the whole set, divided by its sentences. Each contestant
-runs with the setting (threads, workers, batch) that was fastest for it on the first sentences.
+runs with the setting (threads, workers, batch) that was fastest for it on the first sentences. Our engine
+forgets its memory of edits before every round: what it learns within a round is the method's own gain, what
+it would know from the last round is not.
 """
 
 from __future__ import annotations

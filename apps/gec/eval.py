@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from apps.bench.ours import forget_edits
 from apps.bench.report import wide_console
 from apps.gec.config import CorrectorConfig
 from apps.gec.metrics.corpora import DEFAULT_FOLDER, EvalSet, MissingSet, load_set, set_names
@@ -70,6 +71,7 @@ def _passes(corrector: Corrector, sentences: Sequence[str], outputs: Sequence[Co
 
 
 def _evaluate_set(corrector: Corrector, corpus: EvalSet, plan: Evaluation) -> dict[str, Any]:
+    forget_edits(corrector.engine)
     start = perf_counter()
     outputs = _corrected(corrector, corpus.sentences, plan.raw)
     seconds = perf_counter() - start

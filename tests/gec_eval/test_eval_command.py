@@ -23,11 +23,12 @@ class StubCorrector:
         self.config = SimpleNamespace(model_name="stub", drafter="copy", dtype="auto", caution=0.0)
         words: dict[str, int] = {}
         self.engine = SimpleNamespace(
+            drafter=None,
             tokenizer=SimpleNamespace(
                 encode=lambda text, add_special_tokens: [
                     words.setdefault(w, len(words)) for w in text.split()
                 ]
-            )
+            ),
         )
 
     def correct_sentences(self, sources: Sequence[str]) -> list[SentenceCorrection]:
