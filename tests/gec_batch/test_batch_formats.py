@@ -207,7 +207,7 @@ def test_batches_hold_texts_of_similar_length_and_rows_come_out_in_order(tmp_pat
     source, output = tmp_path / "in.txt", tmp_path / "out.txt"
     source.write_text("".join("x" * (number * 7 % 40 + 1) + "\n" for number in range(40)))
     stub = StubCorrector()
-    run_job(JobConfig(source, output, batch_size=10), stub)
+    run_job(JobConfig(source, output, batch_size=10, min_window=40), stub)
     assert [sorted(map(len, batch)) for batch in stub.batches] == [
         list(range(a, a + 10)) for a in (1, 11, 21, 31)
     ]

@@ -70,6 +70,7 @@ def main(
             output_column,
             max_chars,
             batch_size=BATCHES_PER_CALL * batch_size,
+            min_window=batch_size,
             overwrite=overwrite,
             corrector_settings=text_settings(asked),
         )

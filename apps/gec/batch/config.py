@@ -21,14 +21,15 @@ class JobConfig:
     column: str = "text"
     output_column: str = "corrected"
     max_chars: int = 20_000
-    batch_size: int = 32
-    max_window: int = 2048  # rows between two commits, at most
+    batch_size: int = 32  # texts per call of the corrector
+    min_window: int = 32  # rows between two commits, at least
+    max_window: int = 2048  # and at most; never more than this in memory
     commit_seconds: float = 10.0  # what a kill may cost, about
     overwrite: bool = False
     corrector_settings: Mapping[str, Any] = field(default_factory=dict)  # whatever changes the text
 
     def __post_init__(self) -> None:
-        for name in ("max_chars", "batch_size", "max_window"):
+        for name in ("max_chars", "batch_size", "min_window", "max_window"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} is {getattr(self, name)}; it must be at least 1")
 

@@ -106,7 +106,7 @@ class Job:
         rejects = AppendFile(config.rejects)
         try:
             rejects.rewind(last.rejects_bytes)
-            smallest = min(4 * config.batch_size, config.max_window)
+            smallest = min(config.min_window, config.max_window)
             size = WindowSize(smallest, config.max_window, config.commit_seconds)
             rows = self._source.rows(skip=last.rows)
             while self._correct_window(rows, size, corrector, rejects, progress):
