@@ -17,7 +17,7 @@ _WARM_UP = 2
 
 class CudaCapture:
     """Records calls on one device. All recordings share one pool of memory: they never run side by side, and
-    who wants an output for longer than until the next replay copies it."""
+    what a call returns lies outside the pool or is read before the next replay."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device

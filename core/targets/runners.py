@@ -112,6 +112,8 @@ class StaticRunner:
         self._dtype = dtype
         self._device = device
         self._captured: dict[Shape, tuple[StaticPass, Replay]] = {}
+        self._too_large: set[Shape] = set()
+        self._places: dict[str, torch.Tensor] = {}
         self._addresses: list[tuple[int, torch.Size]] = []
 
     @property
@@ -145,13 +147,14 @@ class StaticRunner:
         static, replay = self._captured[shape]
         static.fill(batch)
         output = replay()
-        # The next replay, of this shape or of one that shares its memory, overwrites what this one wrote.
+        # The next replay, whatever its shape, writes to the same place.
         hidden = None if output.hidden is None else output.hidden[:num_rows].clone()
         return PassOutput(output.logits[:num_rows].clone(), hidden, is_cold)
 
     def _is_worthwhile(self, batch: Pass, shape: Shape) -> bool:
         return (
             self.obstacle is None
+            and shape not in self._too_large
             and batch.first_slot == 0
             and shape.num_rows * shape.num_queries <= self.max_queries
             and all(cache.num_slots >= shape.num_rows for cache in self._caches)
@@ -167,8 +170,17 @@ class StaticRunner:
         """Capture a shape on the pass that came first; returns whether that was possible."""
         static = StaticPass(shape, self._dtype, self._device)
         static.fill(batch)
+
+        def call_static() -> PassOutput:
+            output = call(static.batch, shape.need_hidden)
+            hidden = None if output.hidden is None else self._stored("hidden", output.hidden)
+            return PassOutput(self._stored("logits", output.logits), hidden)
+
         try:
-            replay = self._capture(lambda: call(static.batch, shape.need_hidden))
+            replay = self._capture(call_static)
+        except torch.OutOfMemoryError:
+            self._too_large.add(shape)
+            return False
         except RuntimeError as error:
             # A model may look at its numbers on the host, which no capture allows; it runs all the same.
             self.obstacle = str(error)
@@ -177,6 +189,14 @@ class StaticRunner:
             return False
         self._captured[shape] = (static, replay)
         return True
+
+    def _stored(self, name: str, output: torch.Tensor) -> torch.Tensor:
+        """Copy an output to the place that all shapes share: kept for each shape, the logits of a large
+        vocabulary would fill the device. What was captured before a larger one came keeps the smaller place."""
+        place = self._places.get(name)
+        if place is None or place.numel() < output.numel():
+            place = self._places[name] = output.new_empty(output.numel())
+        return place[: output.numel()].view(output.shape).copy_(output)
 
 
 class StaticPass:
@@ -231,17 +251,9 @@ def _views(buffer: torch.Tensor, layout: dict[str, tuple[tuple[int, ...], torch.
 
 
 def call_again(call: Replay) -> Replay:
-    """A capture for devices without graphs: makes the call again, and like a graph returns the same tensors."""
-    first = call()
-
-    def replay() -> PassOutput:
-        output = call()
-        first.logits.copy_(output.logits)
-        if first.hidden is not None and output.hidden is not None:
-            first.hidden.copy_(output.hidden)
-        return first
-
-    return replay
+    """A capture for devices without graphs: the call is made again."""
+    call()
+    return call
 
 
 def power_of_two(number: int) -> int:
