@@ -15,6 +15,7 @@ from core.cache import RaggedCache
 from core.packing import Pass
 from core.targets.base import PassOutput, Target
 from core.targets.cache_view import SelfAttentionView
+from core.targets.grouped_attention import use_grouped_attention
 from core.targets.limits import context_length, end_token_ids, require_plain_attention
 
 
@@ -25,6 +26,8 @@ class DecoderOnly(Target):
         config = model.config.get_text_config(decoder=True)
         require_plain_attention(model, config)
         self.model = model.eval()
+        if model.device.type == "cuda":
+            use_grouped_attention(model)
         self.config = config
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
