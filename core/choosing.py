@@ -31,6 +31,7 @@ class Chooser:
         self._guards = exact
         self._gap = _NEAR_TIE_GAPS[target.dtype] if near_tie_gap is None else near_tie_gap
         self._gaps: list[list[float]] = []
+        self._suppressed = torch.tensor(target.suppressed_token_ids, dtype=torch.int64, device=target.device)
 
     def choose(self, rows: Seq[Sequence], trees: Seq[DraftTree], output: PassOutput) -> list[Verdict]:
         """One verdict for each row."""
@@ -85,6 +86,7 @@ class Chooser:
         if transform is not None:
             hidden = output.hidden[0, :1] if output.hidden is not None else None
             logits = transform.apply(logits, row.tokens + written[1:], EMPTY_TREE, hidden)
+        logits = self._without_suppressed(logits)
         return int(perturbed_scores(logits, row.params, [len(row.tokens) + depth]).argmax())
 
     def _transformed(self, rows: Seq[Sequence], trees: Seq[DraftTree], output: PassOutput) -> torch.Tensor:
@@ -94,13 +96,17 @@ class Chooser:
                 n = 1 + len(tree)
                 hidden = output.hidden[b, :n] if output.hidden is not None else None
                 logits[b, :n] = row.request.transform.apply(logits[b, :n], row.tokens, tree, hidden)
-        return logits
+        return self._without_suppressed(logits)
+
+    def _without_suppressed(self, logits: torch.Tensor) -> torch.Tensor:
+        return logits.index_fill_(-1, self._suppressed, -torch.inf) if len(self._suppressed) else logits
 
     def _scores(self, rows: Seq[Sequence], trees: Seq[DraftTree], logits: torch.Tensor) -> torch.Tensor:
         """Scores [B, T, V] whose argmax is the chosen token; greedy rows keep their logits."""
         if all(row.params.temperature == 0 for row in rows):
             return logits
-        scores = logits.to(torch.float32)
+        # A copy: the drafter learns from the logits afterwards.
+        scores = logits.to(torch.promote_types(logits.dtype, torch.float32), copy=True)
         for b, (row, tree) in enumerate(zip(rows, trees, strict=True)):
             if row.params.temperature > 0:
                 first, n = len(row.tokens), 1 + len(tree)

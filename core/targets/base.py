@@ -32,6 +32,8 @@ class Target(ABC):
     """
 
     is_encoder_decoder: bool = False
+    #: Tokens that are never chosen.
+    suppressed_token_ids: tuple[int, ...] = ()
     #: transformers' configuration of the model.
     config: Any
     #: Prompt tokens read in one pass: bounds the memory of prompt reading and keeps its shapes few.

@@ -16,7 +16,12 @@ from core.packing import Pass
 from core.targets.base import PassOutput, Target
 from core.targets.cache_view import SelfAttentionView
 from core.targets.grouped_attention import use_grouped_attention
-from core.targets.limits import context_length, end_token_ids, require_plain_attention
+from core.targets.limits import (
+    context_length,
+    end_token_ids,
+    require_plain_attention,
+    suppressed_token_ids,
+)
 
 
 class DecoderOnly(Target):
@@ -39,6 +44,7 @@ class DecoderOnly(Target):
             dtype=model.dtype,
             device=model.device,
         )
+        self.suppressed_token_ids = suppressed_token_ids(model)
         self._layer_types = set(getattr(config, "layer_types", None) or ())
         self._window = getattr(config, "sliding_window", None)
 

@@ -6,6 +6,7 @@ decoder's one position vector for the whole batch is replaced, on the instance, 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import replace
@@ -20,7 +21,7 @@ from core.cache import RaggedCache
 from core.packing import Pass
 from core.targets.base import PassOutput, Target, UnsupportedModelError, _doubled
 from core.targets.cache_view import CrossAttentionView, SelfAttentionView, encoder_decoder_view
-from core.targets.limits import context_length, end_token_ids
+from core.targets.limits import context_length, end_token_ids, suppressed_token_ids
 
 
 class EncoderDecoder(Target):
@@ -45,11 +46,12 @@ class EncoderDecoder(Target):
             dtype=model.dtype,
             device=model.device,
         )
+        self.suppressed_token_ids = suppressed_token_ids(model)
         self.cross_cache = RaggedCache(*layout)
         self.source_lengths: list[int] = []
         self._start = _start_tokens(model)
         self._pass: Pass | None = None
-        _give_positions(decoder, self._current_pass)
+        _give_positions(decoder, lambda: self._pass)
 
     @property
     def max_source_length(self) -> int:
@@ -105,16 +107,18 @@ class EncoderDecoder(Target):
         cross = CrossAttentionView(self.cross_cache, batch.rows, source_length)
         states = batch.tokens.new_zeros((num_rows, source_length, 1), dtype=self.dtype)
         self._pass = batch
-        out = self.model(
-            encoder_outputs=BaseModelOutput(last_hidden_state=states),
-            attention_mask=self._source_mask(batch),
-            decoder_input_ids=batch.tokens,
-            decoder_attention_mask=batch.attention_mask(),
-            past_key_values=encoder_decoder_view(SelfAttentionView(self.cache, batch), cross),
-            use_cache=True,
-            output_hidden_states=need_hidden,
-        )
-        self._pass = None
+        try:
+            out = self.model(
+                encoder_outputs=BaseModelOutput(last_hidden_state=states),
+                attention_mask=self._source_mask(batch),
+                decoder_input_ids=batch.tokens,
+                decoder_attention_mask=batch.attention_mask(),
+                past_key_values=encoder_decoder_view(SelfAttentionView(self.cache, batch), cross),
+                use_cache=True,
+                output_hidden_states=need_hidden,
+            )
+        finally:
+            self._pass = None
         return PassOutput(out.logits, out.decoder_hidden_states[-1] if need_hidden else None)
 
     def _source_mask(self, batch: Pass) -> torch.Tensor:
@@ -130,10 +134,6 @@ class EncoderDecoder(Target):
         batch, length, width = states.shape
         head_dim = self.cross_cache.data.shape[-1]
         return states.view(batch, length, width // head_dim, head_dim).transpose(1, 2)
-
-    def _current_pass(self) -> Pass:
-        assert self._pass is not None, "the decoder ran outside a pass"
-        return self._pass
 
 
 def _start_tokens(model: PreTrainedModel) -> tuple[int, ...]:
@@ -163,44 +163,58 @@ def _cross_attentions(decoder: Any) -> list[tuple[nn.Linear, nn.Linear]]:
     )
 
 
-def _give_positions(decoder: Any, current: Callable[[], Pass]) -> None:
-    """Replace the decoder's batch-wide positions, on this instance, by those of the current pass."""
+def _give_positions(decoder: Any, current: Callable[[], Pass | None]) -> None:
+    """Replace the decoder's batch-wide positions, on this instance, by those of the current pass.
+
+    Outside a pass the model works as it did before.
+    """
     if hasattr(decoder, "embed_positions"):
         table = decoder.embed_positions
         weights = table.weights if hasattr(table, "weights") else table.weight
         # M2M100's table starts behind the padding index, whatever its `offset` says.
         offset = table.padding_idx + 1 if hasattr(table, "weights") else getattr(table, "offset", 0)
-        table.forward = _position_lookup(weights, offset, current)
+        table.forward = _position_lookup(table.forward, weights, offset, current)
     elif hasattr(decoder, "block"):
-        attention = decoder.block[0].layer[0].SelfAttention
-        attention.compute_bias = _relative_bias(attention, current)
+        # T5's layers share the bias of the first; UMT5's have one each.
+        for attention in (block.layer[0].SelfAttention for block in decoder.block):
+            if attention.has_relative_attention_bias:
+                attention.compute_bias = _relative_bias(attention, current)
     else:
         raise UnsupportedModelError(f"cannot tell how {type(decoder).__name__} places its positions")
 
 
 def _position_lookup(
-    weights: torch.Tensor, offset: int, current: Callable[[], Pass]
+    stock: Callable[..., torch.Tensor], weights: torch.Tensor, offset: int, current: Callable[[], Pass | None]
 ) -> Callable[..., torch.Tensor]:
     """Position vectors [B, T, width] by absolute position."""
 
     def forward(*args: Any, **kwargs: Any) -> torch.Tensor:
-        return nn.functional.embedding(current().positions + offset, weights)
+        batch = current()
+        if batch is None:
+            return stock(*args, **kwargs)
+        return nn.functional.embedding(batch.positions + offset, weights)
 
     return forward
 
 
-def _relative_bias(attention: Any, current: Callable[[], Pass]) -> Callable[..., torch.Tensor]:
+def _relative_bias(attention: Any, current: Callable[[], Pass | None]) -> Callable[..., torch.Tensor]:
     """T5's bias [B, heads, T, L] from the position of each query and of each key slot."""
+    stock: Callable[..., torch.Tensor] = attention.compute_bias
+    # T5's rule is a static function of these settings; UMT5's reads them off the module.
+    settings: dict[str, Any] = {
+        "bidirectional": False,
+        "num_buckets": attention.relative_attention_num_buckets,
+        "max_distance": attention.relative_attention_max_distance,
+    }
+    if "bidirectional" not in inspect.signature(attention._relative_position_bucket).parameters:
+        settings = {}
 
     def compute_bias(*args: Any, **kwargs: Any) -> torch.Tensor:
         batch = current()
+        if batch is None:
+            return stock(*args, **kwargs)
         relative = batch.key_positions()[:, None, :] - batch.positions[:, :, None]
-        bucket = attention._relative_position_bucket(
-            relative,
-            bidirectional=False,
-            num_buckets=attention.relative_attention_num_buckets,
-            max_distance=attention.relative_attention_max_distance,
-        )
+        bucket = attention._relative_position_bucket(relative, **settings)
         return attention.relative_attention_bias(bucket).permute(0, 3, 1, 2)
 
     return compute_bias

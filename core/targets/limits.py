@@ -48,6 +48,15 @@ def end_token_ids(model: PreTrainedModel) -> frozenset[int]:
     return frozenset()
 
 
+def suppressed_token_ids(model: PreTrainedModel) -> tuple[int, ...]:
+    """Tokens that the generation config forbids everywhere: Marian's padding token, whose score is always 0 and
+    would often win. Forbidden words of several tokens are not looked at."""
+    generation = model.generation_config
+    single = (word[0] for word in generation.bad_words_ids or () if len(word) == 1)
+    banned = {*(generation.suppress_tokens or ()), *(set(single) - end_token_ids(model))}
+    return tuple(sorted(banned))
+
+
 def require_plain_attention(model: PreTrainedModel, config: Any) -> None:
     """Raise UnsupportedModelError, with the reason, for a model whose state is not a plain key-value cache."""
     name = type(model).__name__

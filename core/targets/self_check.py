@@ -1,0 +1,101 @@
+"""A trial at load for families that no test has proven: one small tree against passes of the model as it is.
+
+Knows targets and models. A model that passes may still differ in what the trial does not reach (texts longer
+than an attention window, for instance); one that fails would be run wrongly, and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+
+import torch
+from transformers import PreTrainedModel
+
+from core.packing import PackedRow
+from core.targets.base import Target, UnsupportedModelError
+from core.types import DraftTree
+
+#: `model_type` of the families that `tests/core/test_families.py` proves; they skip the trial.
+PROVEN = frozenset(
+    {
+        "llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3_text", "phi3", "gpt2", "opt",
+        "t5", "bart", "mbart", "m2m_100", "marian", "pegasus",
+    }
+)  # fmt: skip
+
+#: Largest difference that rounding explains, as a share of the logits' spread.
+_TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-2}
+#: In half precision a router may choose another expert at a near tie, so most of the nodes must agree, not all.
+_HALF_TOLERANCE, _HALF_QUANTILE = 0.2, 0.75
+
+#: Prompt and draft tree of three ragged rows, in ids that every vocabulary has; the accepted path branches.
+_PROMPTS = ([11, 7, 13, 7, 11, 12, 9, 8, 13], [9, 12], [8, 11, 7, 10, 12])
+_TREES = (DraftTree([7, 12, 8, 10, 12, 9], [-1, -1, 1, 0, 1, 4]), DraftTree([8, 13], [-1, -1]), DraftTree())
+_PATHS = ((1, 4, 5), (1,), ())
+_NEXT = 10
+
+
+@torch.inference_mode()
+def require_equal(target: Target, model: PreTrainedModel) -> None:
+    """Raise UnsupportedModelError, with the difference, where the target's passes are not the model's."""
+    name = type(model).__name__
+    try:
+        differences = _differences(target, model)
+    # What transformers' modules raise when they are handed a mask, a cache or positions that they do not expect.
+    except (RuntimeError, TypeError, ValueError, AttributeError, KeyError, IndexError) as error:
+        raise UnsupportedModelError(
+            f"{name} cannot be run with ragged rows and draft trees: {type(error).__name__}: {error}"
+        ) from error
+    dtype = target.dtype
+    exact = dtype in _TOLERANCES
+    found = float(differences.max() if exact else differences.quantile(_HALF_QUANTILE))
+    allowed = _TOLERANCES.get(dtype, _HALF_TOLERANCE)
+    if not found <= allowed:
+        raise UnsupportedModelError(
+            f"{name} gives other logits with ragged rows and draft trees than alone (they differ by {found:.2g} "
+            f"of their spread, rounding explains {allowed:.2g}); it may ignore the mask or the positions"
+        )
+
+
+def _differences(target: Target, model: PreTrainedModel) -> torch.Tensor:
+    """Differences of all nodes, each as a share of the logits' spread; the rows leave again."""
+    lengths = target.join(0, _PROMPTS)
+    rows = [target.start_tokens(prompt) for prompt in _PROMPTS]
+    found = []
+    for _ in range(2):
+        packed = [
+            PackedRow(length, row[length:], tree)
+            for length, row, tree in zip(lengths, rows, _TREES, strict=True)
+        ]
+        logits = target.forward(target.pack(packed)).logits
+        for slot, (prompt, row, tree) in enumerate(zip(_PROMPTS, rows, _TREES, strict=True)):
+            for node in range(-1, len(tree)):
+                expected = _fresh(model, prompt, row + _path(tree, node))
+                difference = logits[slot, 1 + node].double() - expected
+                found.append(difference.abs().max() / expected.std().clamp_min(1e-30))
+        for slot, (tree, path) in enumerate(zip(_TREES, _PATHS, strict=True)):
+            target.commit(slot, lengths[slot] + 1, path)
+            lengths[slot] += 1 + len(path)
+            rows[slot] = [*rows[slot], *(tree.tokens[node] for node in path), _NEXT]
+    for slot in reversed(range(len(rows))):
+        target.leave(slot, slot, lengths[slot])
+    return torch.stack(found)
+
+
+def _path(tree: DraftTree, node: int) -> list[int]:
+    path: list[int] = []
+    while node >= 0:
+        path.append(tree.tokens[node])
+        node = tree.parents[node]
+    return path[::-1]
+
+
+def _fresh(model: PreTrainedModel, prompt: Seq[int], tokens: Seq[int]) -> torch.Tensor:
+    """Logits [V] behind `tokens`, float64, by one pass of the model as it is."""
+    decoded = torch.tensor([tokens], device=model.device)
+    if model.config.is_encoder_decoder:
+        source = torch.tensor([prompt], device=model.device)
+        logits = model(input_ids=source, decoder_input_ids=decoded).logits
+    else:
+        logits = model(input_ids=decoded).logits
+    return logits[0, -1].double()
