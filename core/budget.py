@@ -15,6 +15,10 @@ from core.types import DraftTree
 _ASSUMED_DOUBLING = 24.0
 #: Measurements of a shape that are thrown away: kernels are prepared at the first call.
 _WARM_UP = 1
+#: So many measurements of a shape weigh as much as what the other shapes say about it.
+_TRUST = 6
+#: Measurements above this number make a shape weigh no more in the line.
+_FULL_WEIGHT = 16
 
 
 class Budget(Protocol):
@@ -52,8 +56,9 @@ class FixedBudget:
 class PassTimes:
     """T(rows, queries), measured while decoding.
 
-    Each shape keeps a running estimate that follows a drop quickly and an outlier slowly. Shapes not seen yet
-    are read off the line through the seen ones (a fixed cost, and a cost for each query).
+    Each shape keeps a running estimate that follows a drop quickly and an outlier slowly. A shape counts for
+    itself as far as it was measured, and for the rest it is read off the line through all shapes (a fixed cost,
+    and a cost for each query): one unlucky measurement would otherwise keep a shape from ever being tried again.
     """
 
     def __init__(self) -> None:
@@ -72,30 +77,32 @@ class PassTimes:
 
     def predict(self, num_rows: int, num_queries: int) -> float:
         count, estimate = self._seen.get((num_rows, num_queries), (0, 0.0))
-        if count > _WARM_UP:
-            return estimate
         if self._line is None:
             self._line = self._fit()
         fixed, slope = self._line
-        return fixed + slope * num_rows * num_queries
+        measured = max(count - _WARM_UP, 0)
+        line = fixed + slope * num_rows * num_queries
+        return line + (estimate - line) * measured / (measured + _TRUST)
 
     def _fit(self) -> tuple[float, float]:
-        """Least squares through (queries, seconds), falling back on an assumed shape."""
-        points = [(r * q, t) for (r, q), (count, t) in self._seen.items() if count > _WARM_UP]
-        sizes = {size for size, _ in points}
-        if len(sizes) >= 2:
-            mean_x = sum(x for x, _ in points) / len(points)
-            mean_y = sum(y for _, y in points) / len(points)
-            spread = sum((x - mean_x) ** 2 for x, _ in points)
-            slope = max(sum((x - mean_x) * (y - mean_y) for x, y in points) / spread, 0.0)
-            fixed = mean_y - slope * mean_x
-            if fixed > 0:
-                return fixed, slope
-        if points:
-            size, seconds = points[0]
-            unit = seconds / (1 + size / _ASSUMED_DOUBLING)
-            return unit, unit / _ASSUMED_DOUBLING
-        return 1.0, 1.0 / _ASSUMED_DOUBLING
+        """Least squares through (queries, seconds, weight), held near the assumed shape while little is known."""
+        points = [
+            (rows * queries, seconds, min(count - _WARM_UP, _FULL_WEIGHT))
+            for (rows, queries), (count, seconds) in self._seen.items()
+            if count > _WARM_UP
+        ]
+        if not points:
+            return 1.0, 1.0 / _ASSUMED_DOUBLING
+        weights = sum(w for _, _, w in points)
+        level = sum(w * t / (1 + x / _ASSUMED_DOUBLING) for x, t, w in points) / weights
+        points += [(1, level * (1 + 1 / _ASSUMED_DOUBLING), 1), (int(_ASSUMED_DOUBLING), 2 * level, 1)]
+        weights += 2
+        mean_x = sum(w * x for x, _, w in points) / weights
+        mean_t = sum(w * t for _, t, w in points) / weights
+        spread = sum(w * (x - mean_x) ** 2 for x, _, w in points)
+        slope = max(sum(w * (x - mean_x) * (t - mean_t) for x, t, w in points) / spread, 0.0)
+        # A fixed cost below the assumed one's tenth is noise of a line that is bent.
+        return max(mean_t - slope * mean_x, 0.1 * level), slope
 
 
 class MeasuredBudget:

@@ -10,7 +10,7 @@ from collections.abc import Sequence as Seq
 import torch
 
 from core.packing import PackedRow
-from core.sampling import perturbed_scores, top_gap
+from core.sampling import best_tokens, perturbed_scores, top_gap
 from core.targets.base import PassOutput, Target
 from core.types import EMPTY_TREE, DraftTree, Sequence, Verdict
 from core.verification import RULES, walk
@@ -44,10 +44,10 @@ class Chooser:
             ]
         scores = self._scores(rows, trees, logits)
         if self._guards:
-            best = torch.stack([scores.argmax(-1).to(torch.float64), top_gap(scores).to(torch.float64)])
+            best = torch.stack([best_tokens(scores).to(torch.float64), top_gap(scores).to(torch.float64)])
             chosen, self._gaps = best.tolist()
         else:
-            chosen = scores.argmax(-1).tolist()
+            chosen = best_tokens(scores).tolist()
         return [walk(tree, [int(t) for t in picks]) for tree, picks in zip(trees, chosen, strict=True)]
 
     def confirm(self, rows: Seq[Sequence], trees: Seq[DraftTree], verdicts: list[Verdict]) -> list[Verdict]:

@@ -16,6 +16,7 @@ from core.types import SamplingParams
 
 _MASK64 = (1 << 64) - 1
 _MASK32 = (1 << 32) - 1
+_BLOCK = 128
 
 
 def _mix64(x: int) -> int:
@@ -91,6 +92,17 @@ def perturbed_scores(logits: torch.Tensor, params: SamplingParams, positions: Se
     if len(distinct) != len(positions) or distinct != list(positions):
         noise = noise[torch.tensor([index[p] for p in positions], device=logits.device)]
     return filter_logits(logits, params) + noise
+
+
+def best_tokens(scores: torch.Tensor) -> torch.Tensor:
+    """`scores.argmax(-1)`, the first of equals. On the CPU torch's own takes ten times as long as the largest
+    value of each block and then the place within the best block."""
+    if scores.device.type != "cpu" or scores.shape[-1] % _BLOCK:
+        return scores.argmax(-1)
+    blocks = scores.unflatten(-1, (-1, _BLOCK))
+    block = blocks.amax(-1).argmax(-1, keepdim=True)
+    inside = blocks.take_along_dim(block[..., None], dim=-2).squeeze(-2).argmax(-1, keepdim=True)
+    return (block * _BLOCK + inside).squeeze(-1)
 
 
 def probabilities(logits: torch.Tensor, params: SamplingParams) -> torch.Tensor:

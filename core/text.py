@@ -15,7 +15,8 @@ class TextStream:
     """The text of a growing list of tokens.
 
     `push` takes one token and returns whether a stop string is complete; `text` is the text so far up to it;
-    `take` returns what may be shown and was not yet.
+    `take` returns what may be shown and was not yet. Without stop strings nothing is decoded until it is asked
+    for.
     """
 
     def __init__(self, tokenizer: Any, stop: Seq[str] = ()) -> None:
@@ -27,19 +28,27 @@ class TextStream:
         self._start = 0
         self._settled = ""
         self._shown = 0
-        self.text = ""
+        self._text = ""
+        # Tokens that `_text` covers.
+        self._decoded = 0
+
+    @property
+    def text(self) -> str:
+        """The text so far, without a stop string that ended it."""
+        if self._decoded < len(self._ids):
+            self._text = self._settled + self._decode(self._start)
+            self._decoded = len(self._ids)
+            if len(self._ids) - self._start > 48:
+                self._settle()
+        return self._text
 
     def push(self, token: int) -> bool:
         """Take in one token; True if a stop string is complete (the text then ends before it)."""
         self._ids.append(token)
-        self.text = self._settled + self._decode(self._start)
-        if len(self._ids) - self._start > 48:
-            self._settle()
         for stop in self._stop:
-            # A stop string can only have been completed by this token, so it ends near the end.
             place = self.text.find(stop, max(0, self._shown - len(stop)))
             if place >= 0:
-                self.text = self.text[:place]
+                self._text = self._text[:place]
                 return True
         return False
 
@@ -76,6 +85,6 @@ class TextStream:
         middle = len(self._ids) - 16
         if not self._decode_ids(self._ids[max(0, self._start - 8) : middle]).endswith(_REPLACEMENT):
             tail = self._decode(middle)
-            if self.text.endswith(tail):
-                self._settled = self.text[: len(self.text) - len(tail)]
+            if self._text.endswith(tail):
+                self._settled = self._text[: len(self._text) - len(tail)]
                 self._start = middle

@@ -10,11 +10,10 @@ from core.types import PhaseSeconds
 
 
 class PhaseClock:
-    """Adds the time of each phase to `seconds` and remembers the last."""
+    """Adds the time of each phase to `seconds`."""
 
     def __init__(self, seconds: PhaseSeconds) -> None:
         self._seconds = seconds
-        self._last: dict[str, float] = {}
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -22,8 +21,5 @@ class PhaseClock:
         try:
             yield
         finally:
-            spent = self._last[name] = time.perf_counter() - start
+            spent = time.perf_counter() - start
             setattr(self._seconds, name, getattr(self._seconds, name) + spent)
-
-    def last(self, name: str) -> float:
-        return self._last[name]

@@ -21,6 +21,8 @@ from core.targets.base import PassOutput
 from core.types import EMPTY_TREE, DraftTree, Sequence, Verdict
 
 MAX_RUN = 12
+#: Behind an edit, a copy that has gone on for so many tokens is a copy like any other.
+SETTLED_RUN = 4
 #: Nodes below this chance of being reached are not worth a slot, however large the budget.
 MIN_SCORE = 0.02
 
@@ -41,6 +43,12 @@ class Pointer(NamedTuple):
     kind: str
     run: int
     aligned: bool = False
+
+    def moved(self) -> Pointer:
+        """One token further."""
+        run = min(self.run + 1, MAX_RUN)
+        kind = "run" if self.aligned and run >= SETTLED_RUN else self.kind
+        return Pointer(self.text, self.position + 1, kind, run, self.aligned)
 
 
 #: First estimates by kind, for a pointer that has matched nothing yet.
@@ -65,7 +73,7 @@ class _RowState:
         self.index = NgramIndex()
         for source in row.source_ids:
             self.index.add(source, "source")
-        self.pointers: list[AlignmentPointer] = []
+        self.pointers: dict[str, AlignmentPointer] = {}
         if is_aligned:
             self._align(row.prompt_ids, "prompt", eos_token_id)
         if row.prediction_ids is not None:
@@ -77,12 +85,12 @@ class _RowState:
         if eos_token_id is not None and (not tokens or tokens[-1] != eos_token_id):
             tokens = [*tokens, eos_token_id]
         self.index.add(tokens, kind)
-        self.pointers.append(AlignmentPointer(tokens))
+        self.pointers[kind] = AlignmentPointer(tokens)
 
     def catch_up(self, row: Sequence) -> None:
         new = row.tokens[self.seen :]
         self.index.append(self.output, new)
-        for pointer in self.pointers:
+        for pointer in self.pointers.values():
             for token in new:
                 pointer.advance(token)
         self.seen = len(row.tokens)
@@ -90,15 +98,20 @@ class _RowState:
     def candidates(self, row: Sequence) -> list[Pointer]:
         found = [
             Pointer(pointer.source, place.position, place.kind, min(place.run, MAX_RUN), True)
-            for pointer in self.pointers
+            for pointer in self.pointers.values()
             for place in pointer.places
             if place.position < len(pointer.source)
         ]
         # Deep inside a copied stretch the n-grams only find the same place again.
         if found and found[0].run >= 3:
             return found
+        known = {(kind, place.position) for kind, p in self.pointers.items() for place in p.places}
         matches = self.index.occurrences(row.tokens[-self.index.max_length :])
-        return found + [Pointer(match.text, match.end, match.kind, match.length) for match in matches]
+        return found + [
+            Pointer(match.text, match.end, match.kind, min(match.length, MAX_RUN))
+            for match in matches
+            if (match.kind, match.end) not in known
+        ]
 
 
 class Copy(Drafter):
@@ -179,22 +192,25 @@ class Copy(Drafter):
     def _children(self, pointers: list[Pointer]) -> list[tuple[int, Key, list[Pointer]]]:
         """Next tokens that the pointers (and remembered edits) suggest, likeliest first, with the pointers
         that agree on each moved on."""
+        pointers = self._with_memories(pointers)
+        if len(pointers) == 1:  # nearly always
+            text, position, kind, run, _ = pointers[0]
+            if position == len(text):
+                return []
+            return [(text[position], Key(kind, run, 1, 0), [pointers[0].moved()])]
         groups: dict[int, list[Pointer]] = {}
-        for pointer in self._with_memories(pointers):
-            text, position, kind, run, aligned = pointer
-            if position >= len(text):
-                continue
-            moved = Pointer(text, position + 1, kind, min(run + 1, MAX_RUN), aligned)
-            groups.setdefault(text[position], []).append(moved)
+        for pointer in pointers:
+            if pointer.position < len(pointer.text):
+                groups.setdefault(pointer.text[pointer.position], []).append(pointer)
         return self._ranked(groups)
 
     def _ranked(self, groups: dict[int, list[Pointer]]) -> list[tuple[int, Key, list[Pointer]]]:
         estimate = self.calibration.estimate
         ranked = []
         for token, group in groups.items():
-            keys = [Key(p.kind, p.run - 1, min(len(group), 3), 0) for p in group]
+            keys = [Key(p.kind, p.run, min(len(group), 3), 0) for p in group]
             best = keys[0] if len(keys) == 1 else max(keys, key=estimate)
-            ranked.append((token, best, group))
+            ranked.append((token, best, [pointer.moved() for pointer in group]))
         if len(ranked) == 1:
             return ranked
         ranked.sort(key=lambda item: -estimate(item[1]))
