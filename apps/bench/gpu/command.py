@@ -16,10 +16,11 @@ from apps.bench.gpu.clock import Deadline, free_bytes
 from apps.bench.gpu.identity import check_identity
 from apps.bench.gpu.models import SHAPES, TINY, LlamaShape, big_model, switch_on_graphs
 from apps.bench.gpu.passes import GRID, LONG, LOOPS, QUICK_GRID, QUICK_LOOPS, time_loop, time_passes
-from apps.bench.gpu.replay import ReplayTarget, replay_batches
+from apps.bench.gpu.replay import ReplayTarget, Variant, replay_batches
 from apps.bench.gpu.summary import summary_markdown
 from apps.bench.report import hardware, say
 from core.loading import pick_device
+from core.targets.runners import StaticRunner
 
 #: Seconds for the identity part and for the shapes that are only timed; the replay takes what is left.
 _IDENTITY_SECONDS = 150.0
@@ -36,7 +37,12 @@ class Plan:
     loop_length: int = 512
     num_steps: int = 24
     batch_sizes: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
-    drafters: tuple[str, ...] = ("none", "copy", "prompt_lookup")
+    variants: tuple[Variant, ...] = (
+        Variant("none"),
+        Variant("copy"),
+        Variant("copy", is_primed=True),
+        Variant("prompt_lookup"),
+    )
     replay_lengths: tuple[int, int] = (512, 128)
     rounds: int = 3
     identity_tokens: int = 32
@@ -96,7 +102,7 @@ def run(device: torch.device, plan: Plan, deadline: Deadline, out: Path) -> dict
         "identity": {},
         "passes": {},
         "loop": {},
-        "replay": [],
+        "replay": {},
         "skipped": [],
     }
 
@@ -146,12 +152,14 @@ def _measure(
         # The other shapes need a little of what is left.
         reserve = 0.2 * max(deadline.left, 0.0) if len(plan.shapes) > 1 else 0.0
         part = deadline.part(deadline.left - reserve)
-        replayed, skipped = replay_batches(
-            target, plan.batch_sizes, plan.drafters, plan.replay_lengths, part, plan.rounds
+        replayed = replay_batches(
+            target, plan.batch_sizes, plan.variants, plan.replay_lengths, part, plan.rounds
         )
-        result["replay_shape"] = shape.name
-        result["replay"] = replayed
-        result["skipped"] += [f"{shape.name}: {name}" for name in skipped]
+        result["skipped"] += [f"{shape.name}: {name}" for name in replayed.pop("skipped")]
+        result["replay"] = {"shape": shape.name, **replayed}
+    assert isinstance(target.runner, StaticRunner)
+    if target.runner.obstacle is not None:
+        result["skipped"].append(f"graphs of {shape.name} from some shape on ({target.runner.obstacle})")
 
 
 def _affordable(plan: Plan, device: torch.device, skipped: list[str]) -> list[LlamaShape]:

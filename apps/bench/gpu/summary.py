@@ -16,7 +16,7 @@ def summary_markdown(result: dict[str, Any]) -> str:
         *_identity(result["identity"]),
         *_passes(result["passes"]),
         *_loop(result["loop"]),
-        *_replay(result["replay"], result.get("replay_shape", "")),
+        *_replay(result["replay"]),
     ]
     if result["skipped"]:
         parts += ["## Left out", "\n".join(f"- {name}" for name in result["skipped"])]
@@ -72,8 +72,8 @@ def _loop(loop: dict[str, list[dict[str, Any]]]) -> list[str]:
     return ["## A step of the engine", markdown_table(columns, rows)]
 
 
-def _replay(replay: list[dict[str, Any]], shape: str) -> list[str]:
-    if not replay:
+def _replay(replay: dict[str, Any]) -> list[str]:
+    if not replay.get("cells"):
         return []
     keys = (
         "rows",
@@ -86,12 +86,13 @@ def _replay(replay: list[dict[str, Any]], shape: str) -> list[str]:
         "passes_without_draft",
         "identical",
     )
-    rows = [[str(cell[key]) for key in keys] for cell in replay]
+    rows = [[str(cell[key]) for key in keys] for cell in replay["cells"]]
     return [
-        f"## Forced replay at {shape}",
+        f"## Forced replay at {replay['shape']}",
+        f"{replay['prepared']['shapes']} shapes were captured and timed in {replay['prepared']['seconds']} s. "
         "Outputs of which about two thirds is copied from the prompt. All rows start together and none replaces a "
         "finished one, so the last passes are narrow. Tokens per second from the first pass on; `ratio` to `none` "
-        "in the same run.",
+        "in the same run; *primed*: the budget was told the measured times beforehand.",
         markdown_table([key.replace("_", " ") for key in keys], rows),
     ]
 
