@@ -7,6 +7,7 @@ library is imported before there is a word to correct.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -183,11 +184,12 @@ class Run:
         if self._corrector is None:
             if os.path.isdir(self._model):
                 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # a local model asks no network for anything
-            from transformers.utils import logging
+            from transformers.utils.logging import disable_progress_bar
 
             from .corrector import Corrector
 
-            logging.disable_progress_bar()
+            disable_progress_bar()
+            logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # our own message says it once
             self._corrector = Corrector.from_config(self.config)
         return self._corrector
 

@@ -1,7 +1,7 @@
 """Carrying a correction back to the text as it was written.
 
 The model does not see the source but a plainer version of it: on one line, single spaces, straight quotes, and
-without the characters that its vocabulary lacks. Its changes are found between *that* text and its output and then
+without emoji or what else its vocabulary lacks. Its changes are found between *that* text and its output and then
 made in the source, so whatever the model could not see survives. Knows strings only.
 
 Changes that are not made, and counted instead:

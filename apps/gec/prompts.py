@@ -50,5 +50,5 @@ def template_for(model: str) -> str | None:
 
 
 def fill(template: str, text: str) -> str:
-    """The template with `text` in its slot; braces elsewhere mean nothing."""
-    return template.replace(SLOT, text)
+    r"""The template with `text` in its slot; `\n`, as a shell gives it, is a line end, other braces mean nothing."""
+    return template.replace("\\n", "\n").replace(SLOT, text)

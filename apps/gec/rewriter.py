@@ -14,7 +14,7 @@ from .config import CorrectorConfig
 from .projection import one_line
 from .prompts import INSTRUCTION, fill, template_for
 from .results import CorrectionStats
-from .typography import straight
+from .typography import plain
 
 if TYPE_CHECKING:
     from core import Completion, Engine, Request
@@ -61,16 +61,17 @@ class Rewriter:
 
     def count(self, text: str) -> int:
         """Tokens of `text` alone."""
-        return len(self._ids(one_line(text)))
+        return len(self._ids(plain(text)))
 
     def rewrite(self, texts: Sequence[str]) -> list[Rewrite]:
         """One rewrite per text, in order."""
-        lines = [straight(one_line(text)) for text in texts]
+        lines = [plain(text) for text in texts]
         completions = self.engine.generate([self._request(line) for line in lines])
         return [self._result(line, done) for line, done in zip(lines, completions, strict=True)]
 
     def _ids(self, text: str, special: bool = False) -> list[int]:
-        ids: list[int] = self._tokenizer.encode(_encodable(text), add_special_tokens=special)
+        # Not verbose: long texts are counted here in order to be cut, no need to warn of them.
+        ids: list[int] = self._tokenizer.encode(_encodable(text), add_special_tokens=special, verbose=False)
         return ids
 
     def _prompt(self, line: str) -> list[int]:

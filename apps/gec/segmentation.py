@@ -29,6 +29,7 @@ _FINAL_MARKS = ".!?…:;,\"'”’)]"
 _SPACE = re.compile(r"[\s\ufeff]*")
 _WORD = re.compile(r"\S+")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
+_BLOB = re.compile(r"\s*[!-~]{81,}\s*")
 _CLAUSE_END = re.compile(r"[,;:)\]–—…]+[\"'”’]*\s+")
 _SENTENCE_END = re.compile(r"[.!?]+[\"'”’)\]]*\s+")
 _WHITESPACE = re.compile(r"\s")
@@ -36,8 +37,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def has_words(text: str) -> bool:
-    """Whether there is anything to correct: two letters in a row."""
-    return _LETTERS.search(text) is not None
+    """Whether there is anything to correct: two letters in a row, and not one endless "word" (an address, base64)."""
+    return _LETTERS.search(text) is not None and _BLOB.fullmatch(text) is None
 
 
 def sentences(text: str, language: str = "en") -> list[Span]:

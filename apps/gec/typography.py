@@ -1,10 +1,12 @@
-"""Curly quotes and primes: straight for the model, in their own style for the reader.
+"""Quotes and symbols: plain for the model, as they were for the reader.
 
-Knows quotation marks. Small models have hardly met curly ones, and read and copy straight ones well. One character
-stays one character, so offsets do not move.
+Knows characters. Small models have hardly met curly quotes, emoji and control characters; they copy straight quotes
+well, and correct best what they need not copy at all.
 """
 
 from __future__ import annotations
+
+import unicodedata
 
 _DOUBLE = "“”„‟″"
 _SINGLE = "‘’‚‛′"
@@ -14,6 +16,21 @@ _STRAIGHT = str.maketrans(_DOUBLE + _SINGLE, '"' * len(_DOUBLE) + "'" * len(_SIN
 def straight(text: str) -> str:
     """`text` with straight quotes, as long as before."""
     return text.translate(_STRAIGHT)
+
+
+def plain(text: str) -> str:
+    """`text` on one line, with straight quotes and without pictographs, invisible and control characters."""
+    return " ".join("".join(c for c in straight(text) if not _is_picture(c)).split())
+
+
+def _is_picture(char: str) -> bool:
+    if char.isascii():
+        return char < " " and not char.isspace()
+    if char.isalpha() or char.isspace():
+        return False
+    kind = unicodedata.category(char)
+    # Signs below the arrows (degrees, copyright, numero) are part of what is said.
+    return kind[0] == "C" or (kind in {"So", "Sk"} and char >= "\u2190") or "\ufe00" <= char <= "\ufe0f"
 
 
 def styled(replacement: str, source: str, start: int) -> str:

@@ -19,7 +19,7 @@ class CharTokenizer:
     def __init__(self, unknown: str = "") -> None:
         self.unknown = unknown
 
-    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
+    def encode(self, text: str, add_special_tokens: bool = True, **_: object) -> list[int]:
         ids = [ord(c) for c in text if c not in self.unknown]
         return [*ids, EOS] if add_special_tokens else ids
 

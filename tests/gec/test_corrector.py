@@ -98,6 +98,13 @@ def test_characters_outside_the_vocabulary_survive() -> None:
     )
 
 
+def test_the_model_never_sees_emoji_and_control_characters() -> None:
+    engine = RuleEngine(plain_errors)
+    text = "We go home 👩‍👩‍👧 and\x00 it is\xad alot, at 20 °C."
+    assert corrector(engine).correct(text).text == text.replace(" go ", " went ").replace("alot", "a lot")
+    assert engine.read == ["We go home and it is alot, at 20 °C."]
+
+
 def test_a_sentence_over_the_budget_is_corrected_in_pieces_without_new_ends() -> None:
     engine = RuleEngine(lambda text: plain_errors(text[0].upper() + text[1:].rstrip(".") + "."))
     source = "we go out, " * 100 + "and we go home."

@@ -61,3 +61,7 @@ def test_known_models_bring_their_prefix() -> None:
 def test_a_prompt_needs_the_sentence_exactly_once(template: str) -> None:
     with pytest.raises(ValueError, match="times"):
         check_template(template)
+
+
+def test_a_line_end_in_a_prompt_may_be_written_as_the_shell_gives_it() -> None:
+    assert fill(r"Wrong: {text}\nRight:", "I go") == "Wrong: I go\nRight:"
