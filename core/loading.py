@@ -27,6 +27,8 @@ DTYPES = {
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
     "float64": torch.float64,
+    # What is not a matrix stays float32; see `core.targets.linear.Int8Linear`.
+    "int8": torch.float32,
 }
 
 
@@ -77,7 +79,7 @@ def load(
     where = pick_device(device)
     model = load_model(name, where, pick_dtype(dtype, where))
     path, options = _resolve(name)
-    target = target_for(model)
+    target = target_for(model, is_int8=dtype == "int8")
     if where.type == "cuda" and cuda_graphs:
         use_cuda_graphs(target)
     return target, AutoTokenizer.from_pretrained(path, **options)

@@ -17,7 +17,7 @@ from transformers import BartForConditionalGeneration, PreTrainedModel
 from core.packing import Pass
 from core.targets.base import PassOutput, Target, _doubled
 from core.targets.encoder_decoder import EncoderDecoder
-from core.targets.linear import Linear, fastest_linear
+from core.targets.linear import Form, Linear, fastest_linear
 
 _DTYPES = (torch.float64, torch.float32, torch.bfloat16)
 
@@ -32,18 +32,19 @@ def fits(model: PreTrainedModel) -> bool:
 class LeanBart(EncoderDecoder):
     """`BartForConditionalGeneration` on the CPU. `hidden` of a pass is the decoder's last output."""
 
-    def __init__(self, model: BartForConditionalGeneration) -> None:
+    def __init__(self, model: BartForConditionalGeneration, form: Form = fastest_linear) -> None:
+        """`form` makes every matrix; `Int8Linear` trades exactness for speed."""
         super().__init__(model)
         parts = model.model
         activation = model.config.activation_function
-        self._encoder = [_EncoderLayer(layer, activation) for layer in parts.encoder.layers]
-        self._decoder = [_DecoderLayer(layer, activation) for layer in parts.decoder.layers]
+        self._encoder = [_EncoderLayer(layer, activation, form) for layer in parts.encoder.layers]
+        self._decoder = [_DecoderLayer(layer, activation, form) for layer in parts.decoder.layers]
         self._embed_source = _Embedding(parts.encoder)
         self._embed_target = _Embedding(parts.decoder)
         attentions = [layer.encoder_attn for layer in parts.decoder.layers]
         # Keys and values of all decoder layers in one product.
-        self._cross_keys_values = _joined([p for a in attentions for p in (a.k_proj, a.v_proj)])
-        self._head = fastest_linear(model.lm_head.weight, _bias_or_none(model.final_logits_bias))
+        self._cross_keys_values = _joined([p for a in attentions for p in (a.k_proj, a.v_proj)], form)
+        self._head = form(model.lm_head.weight, _bias_or_none(model.final_logits_bias), None)
         self._source_mask_of: tuple[tuple[int, ...], torch.Tensor | None] = ((), None)
 
     def source_bucket(self, length: int) -> int:
@@ -128,9 +129,9 @@ class _Norm:
 class _FeedForward:
     """Two maps and the norm behind their residual."""
 
-    def __init__(self, layer: Any, activation: str) -> None:
-        self._widen = fastest_linear(layer.fc1.weight, layer.fc1.bias, activation)
-        self._narrow = _joined([layer.fc2])
+    def __init__(self, layer: Any, activation: str, form: Form) -> None:
+        self._widen = form(layer.fc1.weight, layer.fc1.bias, activation)
+        self._narrow = _joined([layer.fc2], form)
         self._norm = _Norm(layer.final_layer_norm)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
@@ -138,13 +139,13 @@ class _FeedForward:
 
 
 class _EncoderLayer:
-    def __init__(self, layer: Any, activation: str) -> None:
+    def __init__(self, layer: Any, activation: str, form: Form) -> None:
         attention = layer.self_attn
         self._heads = attention.num_heads
-        self._project = _joined([attention.q_proj, attention.k_proj, attention.v_proj])
-        self._merge = _joined([attention.out_proj])
+        self._project = _joined([attention.q_proj, attention.k_proj, attention.v_proj], form)
+        self._merge = _joined([attention.out_proj], form)
         self._norm = _Norm(layer.self_attn_layer_norm)
-        self._feed_forward = _FeedForward(layer, activation)
+        self._feed_forward = _FeedForward(layer, activation, form)
 
     def __call__(
         self, x: torch.Tensor, num_rows: int, length: int, mask: torch.Tensor | None
@@ -157,16 +158,16 @@ class _EncoderLayer:
 
 
 class _DecoderLayer:
-    def __init__(self, layer: Any, activation: str) -> None:
+    def __init__(self, layer: Any, activation: str, form: Form) -> None:
         own, cross = layer.self_attn, layer.encoder_attn
         self._heads = own.num_heads
-        self._project = _joined([own.q_proj, own.k_proj, own.v_proj])
-        self._merge = _joined([own.out_proj])
+        self._project = _joined([own.q_proj, own.k_proj, own.v_proj], form)
+        self._merge = _joined([own.out_proj], form)
         self._norm = _Norm(layer.self_attn_layer_norm)
-        self._ask = _joined([cross.q_proj])
-        self._merge_cross = _joined([cross.out_proj])
+        self._ask = _joined([cross.q_proj], form)
+        self._merge_cross = _joined([cross.out_proj], form)
         self._norm_cross = _Norm(layer.encoder_attn_layer_norm)
-        self._feed_forward = _FeedForward(layer, activation)
+        self._feed_forward = _FeedForward(layer, activation, form)
 
     def __call__(
         self,
@@ -191,12 +192,12 @@ class _DecoderLayer:
         return self._feed_forward(x)
 
 
-def _joined(maps: Seq[nn.Linear]) -> Linear:
+def _joined(maps: Seq[nn.Linear], form: Form) -> Linear:
     """Several maps of the same input as one."""
     biases: list[torch.Tensor] = [
         m.bias if m.bias is not None else m.weight.new_zeros(m.out_features) for m in maps
     ]
-    return fastest_linear(torch.cat([m.weight.detach() for m in maps]), torch.cat(biases))
+    return form(torch.cat([m.weight.detach() for m in maps]), torch.cat(biases), None)
 
 
 def _heads(x: torch.Tensor, num_rows: int, parts: int, heads: int) -> torch.Tensor:

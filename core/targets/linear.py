@@ -6,6 +6,8 @@ Knows matrices. Does not know models. Every form offers `map(x)`, activation inc
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -29,6 +31,10 @@ class Linear(Protocol):
     def __call__(self, x: torch.Tensor) -> torch.Tensor: ...
 
     def plus(self, x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor: ...
+
+
+Form = Callable[[torch.Tensor, torch.Tensor | None, str | None], Linear]
+"""(weight [out, in], bias, name of the activation) -> the map"""
 
 
 class PlainLinear:
@@ -70,6 +76,35 @@ class PackedLinear:
 
     def plus(self, x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
         return self._run_plus(x, residual, self._weight, self._bias, "add")
+
+
+class Int8Linear:
+    """Weights of 8 bits with a scale for each output, rows quantised as they come; sums and results are float32.
+
+    Lossy: results differ from float32's by about a percent, and since all rows of a call share one scale, by what
+    else is in the call. So drafts and neighbours may change a token where two were about equally good.
+    """
+
+    def __init__(
+        self, weight: torch.Tensor, bias: torch.Tensor | None, activation: str | None = None
+    ) -> None:
+        scales = weight.abs().amax(dim=1).clamp_min(1e-8) / 127
+        with warnings.catch_warnings():
+            # Quantised tensors are deprecated as a type; the kernels that take them have no successor yet.
+            warnings.simplefilter("ignore", UserWarning)
+            quantised = torch.quantize_per_channel(
+                weight, scales, torch.zeros_like(scales, dtype=torch.int64), 0, torch.qint8
+            )
+            self._weight = torch.ops.quantized.linear_prepack(quantised, bias)
+        self._activation = None if activation is None else ACT2FN[activation]
+        self._run = torch.ops.quantized.linear_dynamic.default
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        y = self._run(x, self._weight)
+        return y if self._activation is None else self._activation(y)
+
+    def plus(self, x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+        return self._run(x, self._weight).add_(residual)
 
 
 def fastest_linear(weight: torch.Tensor, bias: torch.Tensor | None, activation: str | None = None) -> Linear:
