@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from core import Engine, drafters
 from core.budget import FixedBudget
@@ -200,4 +202,47 @@ def test_buckets_hold_what_they_are_for_and_are_few(name: str) -> None:
 def test_models_that_look_at_numbers_on_the_host_are_known() -> None:
     assert capture_obstacle(build("llama").config) is None
     dynamic = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}
-    assert "dynamic" in str(capture_obstacle(build("llama", rope_parameters=dynamic).config))
+    model = build("llama", rope_parameters=dynamic)
+    assert "dynamic" in str(capture_obstacle(model.config))
+    looking = DecoderOnly(model)
+    looking.use_static_shapes(strictly)
+    engine(looking, "copy").generate(requests(SAMPLING["greedy"], 1))
+    assert "cannot be recorded" in str(runner(looking).obstacle)
+
+
+class NoLooksAtNumbers(TorchDispatchMode):
+    """Refuses what a recording on a GPU refuses: results whose shape or value the host must wait for."""
+
+    REFUSED = frozenset(
+        {"_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "_unique2", "equal"}
+    )
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func._schema.name.removeprefix("aten::")
+        is_new_on_host = name == "lift_fresh" and args[0].ndim > 0
+        if name in self.REFUSED or is_new_on_host:
+            raise RuntimeError(f"{name} cannot be recorded")
+        return func(*args, **(kwargs or {}))
+
+
+def strictly(call: Replay) -> Replay:
+    with NoLooksAtNumbers():
+        call()
+    return call
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_family_looks_at_numbers_inside_a_pass(family: str) -> None:
+    made = target(family)
+    made.use_static_shapes(strictly)
+    engine(made, "copy").generate(requests(SAMPLING["greedy"], 2))
+    assert runner(made).obstacle is None
+    assert runner(made).shapes
+
+
+@torch.inference_mode()
+def test_a_look_at_a_number_is_noticed() -> None:
+    with pytest.raises(RuntimeError, match="cannot be recorded"), NoLooksAtNumbers():
+        torch.ones(3).sum().item()
+    with pytest.raises(RuntimeError, match="cannot be recorded"), NoLooksAtNumbers():
+        torch.tensor([1, 2])
