@@ -27,4 +27,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    try:
+        return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    except ModuleNotFoundError as error:
+        if error.name not in {"rapidfuzz", "sentencex"}:
+            raise
+        raise ImportError(f"{error}; pip install 'echodraft[gec]'") from error

@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -48,7 +49,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 def correct(
     texts: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TEXT]...", help="Texts; without any, standard input by line."),
+        typer.Argument(metavar="TEXT", help="Texts; without any, standard input by line."),
     ] = None,
     file: Annotated[
         Path | None, typer.Option(help="Correct a whole file ('-': standard input), layout kept.")
@@ -78,28 +79,25 @@ def correct(
     stats: Annotated[bool, typer.Option("--stats", help="Print counts and speed to stderr.")] = False,
 ) -> None:
     """Correct the grammar of English text. Outside the edits every byte stays as it was."""
-    try:
+    with _told():
         config = replace(
             DEFAULTS, model=model, prompt=prompt, drafter=drafter, caution=caution, device=device, dtype=dtype,
             temperature=temperature, seed=seed, threads=threads,
         )  # fmt: skip
         run = Run(config, output.value, sys.stdout.buffer)
-        if texts and file is not None:
-            raise InputError("both TEXT and --file were given; give one of them")
-        if texts:
-            run.arguments([check_argument(text) for text in texts])
-        elif file is not None:
-            run.file(
-                decode(sys.stdin.buffer.read(), "standard input") if str(file) == "-" else read_file(file)
-            )
-        else:
-            if sys.stdin.isatty():
-                _say("reading lines from the terminal; end with Ctrl-D")
-            run.lines(sys.stdin.buffer)
+        run.inputs(texts or [], file)
         run.report(full=stats)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Turn what can go wrong into a message and an exit code."""
+    try:
+        yield
     except (ValueError, ImportError) as error:  # InputError and UnsupportedModelError among them
+        remedy = "; pip install 'echodraft[gec]'" if getattr(error, "name", None) == "rapidfuzz" else ""
         sys.stdout.flush()
-        _say(f"error: {error}")
+        _say(f"error: {error}{remedy}")
         raise typer.Exit(USAGE) from error
     except KeyboardInterrupt:
         raise _leave(INTERRUPTED) from None
@@ -120,6 +118,20 @@ class Run:
         self._out = out
         self._colour = _wants_colour()
         self._corrector: Corrector | None = None
+
+    def inputs(self, texts: list[str], file: Path | None) -> None:
+        """Arguments if there are any, else the file, else standard input by line."""
+        if texts and file is not None:
+            raise InputError("both TEXT and --file were given; give one of them")
+        stdin = sys.stdin.buffer
+        if texts:
+            self.arguments([check_argument(text) for text in texts])
+        elif file is not None:
+            self.file(decode(stdin.read(), "standard input") if str(file) == "-" else read_file(file))
+        else:
+            if sys.stdin.isatty():
+                _say("reading lines from the terminal; end with Ctrl-D")
+            self.lines(stdin)
 
     def arguments(self, texts: list[str]) -> None:
         """Each text, followed by a line end."""

@@ -58,6 +58,8 @@ _MISSPELT_ENDINGS = [
     {"er", "or"},
     {"tion", "sion"},
     {"er", "ar"},
+    {"y", "ly"},
+    {"e", "ed"},
 ]
 
 
@@ -170,10 +172,12 @@ def related_by_derivation(a: str, b: str) -> bool:
     for stem in range(common, 3, -1):
         if {a[stem:], b[stem:]} in _MISSPELT_ENDINGS:
             return False
-        if stem * 2 >= min(len(a), len(b)) and _ending(a[stem:]) and _ending(b[stem:]):
+        if stem * 2 >= min(len(a), len(b)) and _endings(a[stem:], b[stem:]):
             return True
     return False
 
 
-def _ending(rest: str) -> bool:
-    return rest in {"", "e", "t", "ce", "y"} or rest in _DERIVATIONS
+def _endings(a: str, b: str) -> bool:
+    """Whether two endings of one stem make two words of a family: one of them at least is a real suffix."""
+    plain = {"", "e", "t", "ce", "y"}
+    return (a in _DERIVATIONS or b in _DERIVATIONS) and {a, b} <= _DERIVATIONS | plain
