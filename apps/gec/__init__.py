@@ -30,6 +30,6 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(import_module(f".{_HOMES[name]}", __name__), name)
     except ModuleNotFoundError as error:
-        if error.name not in {"rapidfuzz", "sentencex"}:
+        if (error.name or "").partition(".")[0] != "rapidfuzz":
             raise
         raise ImportError(f"{error}; pip install 'echodraft[gec]'") from error

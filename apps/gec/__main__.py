@@ -95,7 +95,8 @@ def _told() -> Iterator[None]:
     try:
         yield
     except (ValueError, ImportError) as error:  # InputError and UnsupportedModelError among them
-        remedy = "; pip install 'echodraft[gec]'" if getattr(error, "name", None) == "rapidfuzz" else ""
+        missing = (getattr(error, "name", None) or "").partition(".")[0]
+        remedy = "; pip install 'echodraft[gec]'" if missing == "rapidfuzz" else ""
         sys.stdout.flush()
         _say(f"error: {error}{remedy}")
         raise typer.Exit(USAGE) from error
@@ -196,11 +197,8 @@ class Run:
         if self._corrector is None:
             if os.path.isdir(self._model):
                 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # a local model asks no network for anything
-            from transformers.utils.logging import disable_progress_bar
-
             from .corrector import Corrector
 
-            disable_progress_bar()
             logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # our own message says it once
             self._corrector = Corrector.from_config(self.config)
         return self._corrector

@@ -220,11 +220,14 @@ def load_engine(config: CorrectorConfig) -> Engine:
     """The engine for these settings. Raises ValueError for a model that cannot be had, with a remedy."""
     name = config.model_name  # a path that leads nowhere is told before torch is imported
     import torch
+    from transformers.utils import logging
 
     from core import Engine
 
     if config.threads is not None:
         torch.set_num_threads(config.threads)
+    shows_progress = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # a second of loading needs no bar
     try:
         return Engine.from_pretrained(
             name, drafter=config.drafter, device=config.device, dtype=config.dtype, max_rows=config.max_rows
@@ -234,3 +237,6 @@ def load_engine(config: CorrectorConfig) -> Engine:
         raise ValueError(
             f"the model {name!r} cannot be loaded: {first} Give --model a folder, or a hub id with a network."
         ) from error
+    finally:
+        if shows_progress:
+            logging.enable_progress_bar()
