@@ -214,8 +214,11 @@ class NoLooksAtNumbers(TorchDispatchMode):
     """Refuses what a recording on a GPU refuses: results whose shape or value the host must wait for."""
 
     REFUSED = frozenset(
-        {"_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "_unique2", "equal"}
-    )
+        {
+            "item", "_local_scalar_dense", "is_nonzero", "nonzero", "nonzero_numpy", "argwhere", "masked_select",
+            "unique", "_unique2", "unique_consecutive", "equal", "allclose", "bincount",
+        }
+    )  # fmt: skip
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name.removeprefix("aten::")
