@@ -12,7 +12,7 @@ import torch
 from core.packing import PackedRow
 from core.sampling import best_tokens, perturbed_scores, top_gap
 from core.targets.base import PassOutput, Target
-from core.types import EMPTY_TREE, DraftTree, Sequence, Verdict
+from core.types import EMPTY_TREE, DecodeStats, DraftTree, Sequence, Verdict
 from core.verification import RULES, walk
 
 #: Scores closer than this may swap when kernels of another shape round differently (largest difference seen
@@ -23,13 +23,22 @@ _NEAR_TIE_GAPS = {torch.float64: 1e-9, torch.float32: 1e-3, torch.bfloat16: 0.25
 class Chooser:
     """Applies one verification rule to every row of a pass."""
 
-    def __init__(self, target: Target, rule: str, *, exact: bool, near_tie_gap: float | None) -> None:
+    def __init__(
+        self,
+        target: Target,
+        rule: str,
+        *,
+        exact: bool,
+        near_tie_gap: float | None,
+        stats: DecodeStats | None = None,
+    ) -> None:
         if rule not in RULES:
             raise ValueError(f"unknown verification {rule!r}; choose one of {', '.join(RULES)}")
         self.rule = rule
         self._target = target
         self._guards = exact
         self._gap = _NEAR_TIE_GAPS[target.dtype] if near_tie_gap is None else near_tie_gap
+        self._stats = DecodeStats() if stats is None else stats
         self._gaps: list[list[float]] = []
         self._suppressed = torch.tensor(target.suppressed_token_ids, dtype=torch.int64, device=target.device)
 
@@ -67,11 +76,12 @@ class Chooser:
         for i, node in enumerate((-1, *verdict.path)):
             if self._gaps[slot][node + 1] >= self._gap:
                 continue
-            row.stats.near_ties += 1
             chosen = verdict.bonus if i == len(verdict.path) else written[i + 1]
             again = self._alone(slot, row, written[: i + 1])
+            for stats in (row.stats, self._stats):
+                stats.near_ties += 1
+                stats.near_tie_changes += again != chosen
             if again != chosen:
-                row.stats.near_tie_changes += 1
                 return Verdict(verdict.path[:i], again)
         return verdict
 

@@ -54,10 +54,10 @@ class Engine:
         self.target.bound(max_rows)
         self.tokenizer = tokenizer
         self.drafter = drafters.create(drafter, target) if isinstance(drafter, str) else drafter
-        self.chooser = Chooser(target, verification, exact=exact, near_tie_gap=near_tie_gap)
+        self.stats = DecodeStats()
+        self.chooser = Chooser(target, verification, exact=exact, near_tie_gap=near_tie_gap, stats=self.stats)
         self.budget = MeasuredBudget(target.query_bucket) if budget is None else budget
         self.max_rows = max_rows
-        self.stats = DecodeStats()
         self.running: list[Sequence] = []
         self._waiting: deque[Sequence] = deque()
         self._streams: dict[int, TextStream] = {}
@@ -97,10 +97,11 @@ class Engine:
         try:
             while any(row.finish_reason is None for row in rows):
                 self.step()
+            return [self._completion(row) for row in rows]
         finally:
             for row in rows:
                 self.cancel(row)
-        return [self._completion(row) for row in rows]
+                self._streams.pop(row.id, None)
 
     def stream(self, request: Request, params: SamplingParams | None = None) -> Iterator[str]:
         """Pieces of the text as they are written: whole characters, never the beginning of a stop string.
@@ -129,7 +130,10 @@ class Engine:
                 self._waiting.remove(row)
 
     def completion(self, row: Sequence) -> Completion:
-        """The result of a finished row that was queued with `add`; may be asked for once."""
+        """The result of a finished row that was queued with `add`; may be asked for once.
+
+        Raises ValueError for a row that was cancelled.
+        """
         return self._completion(row)
 
     @torch.inference_mode()
@@ -292,5 +296,7 @@ class Engine:
 
     def _completion(self, row: Sequence) -> Completion:
         assert row.finish_reason is not None, "the row is still running"
-        stream = self._streams.pop(row.id)
+        stream = self._streams.pop(row.id, None)
+        if stream is None:
+            raise ValueError(f"row {row.id} was cancelled, or its completion was taken before")
         return Completion(stream.text, row.output_ids, row.finish_reason, row.stats)

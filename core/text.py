@@ -45,12 +45,11 @@ class TextStream:
     def push(self, token: int) -> bool:
         """Take in one token; True if a stop string is complete (the text then ends before it)."""
         self._ids.append(token)
-        for stop in self._stop:
-            place = self.text.find(stop, max(0, self._shown - len(stop)))
-            if place >= 0:
-                self._text = self._text[:place]
-                return True
-        return False
+        places = [self.text.find(stop, max(0, self._shown - len(stop))) for stop in self._stop]
+        found = [place for place in places if place >= 0]
+        if found:
+            self._text = self._text[: min(found)]
+        return bool(found)
 
     def take(self, finished: bool = False) -> str:
         """The text that is new and safe to show."""

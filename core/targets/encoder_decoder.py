@@ -59,6 +59,9 @@ class EncoderDecoder(Target):
         return self.max_length
 
     def start_tokens(self, prompt_ids: Seq[int]) -> list[int]:
+        """The same for every source. Raises ValueError for an empty one: there is nothing to attend to."""
+        if not prompt_ids:
+            raise ValueError("the prompt is empty; an encoder-decoder model needs at least one token to read")
         return list(self._start)
 
     def source_bucket(self, length: int) -> int:
