@@ -102,8 +102,9 @@ class _RowState:
             for place in pointer.places
             if place.position < len(pointer.source)
         ]
-        # Deep inside a copied stretch the n-grams only find the same place again.
-        if found and found[0].run >= 3:
+        # At the start there is nothing to look for yet, and deep inside a copied stretch the n-grams only find
+        # the same place again.
+        if found and (found[0].kind == "start" or found[0].run >= 3):
             return found
         known = {(kind, place.position) for kind, p in self.pointers.items() for place in p.places}
         matches = self.index.occurrences(row.tokens[-self.index.max_length :])

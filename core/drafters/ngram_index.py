@@ -27,6 +27,8 @@ class NgramIndex:
         self.max_length = max_length
         self._texts: list[tuple[list[int], str]] = []
         self._places: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        # Texts are indexed when something is first looked for: a row that is copied whole never looks.
+        self._unread: list[tuple[int, Seq[int]]] = []
 
     def add(self, tokens: Seq[int], kind: str) -> int:
         """Index a text; returns its handle for `append`."""
@@ -36,7 +38,11 @@ class NgramIndex:
         return handle
 
     def append(self, handle: int, tokens: Seq[int]) -> None:
-        """Let a text grow. A place is indexed under the one, two and three tokens in front of it."""
+        """Let a text grow."""
+        self._unread.append((handle, list(tokens)))
+
+    def _read(self, handle: int, tokens: Seq[int]) -> None:
+        """Index each place under the one, two and three tokens in front of it."""
         text = self._texts[handle][0]
         places = self._places
         for token in tokens:
@@ -50,6 +56,9 @@ class NgramIndex:
 
         Single-token matches are looked up only where nothing longer is found.
         """
+        for unread in self._unread:
+            self._read(*unread)
+        self._unread.clear()
         found: dict[tuple[int, int], Occurrence] = {}
         for size in range(min(3, len(suffix)), 0, -1):
             if size == 1 and found:
