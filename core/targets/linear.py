@@ -23,6 +23,8 @@ _FUSED: dict[str | None, tuple[str, str]] = {
 }
 #: Rows that packed weights are laid out for; other counts run on the same layout.
 _TYPICAL_ROWS = 32
+#: Up to so many rows FBGEMM's int8 product is the faster one, above it oneDNN's.
+_FEW_ROWS = 64
 
 
 class Linear(Protocol):
@@ -95,18 +97,33 @@ class Int8Linear:
             quantised = torch.quantize_per_channel(
                 weight, scales, torch.zeros_like(scales, dtype=torch.int64), 0, torch.qint8
             )
-            self._weight = torch.ops.quantized.linear_prepack(quantised, bias)
+            self._for_few, self._for_many = (_prepacked(quantised, bias, name) for name in ("x86", "onednn"))
         self._activation = None if activation is None else ACT2FN[activation]
         # The bare operator: the overload's own call looks through its arguments in Python, which costs as much
         # again as a small product.
         self._run = torch.ops.quantized.linear_dynamic.default._op
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        y = self._run(x, self._weight)
+        y = self._product(x)
         return y if self._activation is None else self._activation(y)
 
     def plus(self, x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
-        return self._run(x, self._weight).add_(residual)
+        return self._product(x).add_(residual)
+
+    def _product(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self._run(x, self._for_few if x.shape[0] <= _FEW_ROWS else self._for_many)
+        return y
+
+
+def _prepacked(weight: torch.Tensor, bias: torch.Tensor | None, engine: str) -> object:
+    """The weights in the layout of one of torch's engines for quantised products, or of the default one."""
+    chosen = torch.backends.quantized.engine
+    try:
+        if engine in torch.backends.quantized.supported_engines:
+            torch.backends.quantized.engine = engine
+        return torch.ops.quantized.linear_prepack(weight, bias)
+    finally:
+        torch.backends.quantized.engine = chosen
 
 
 def fastest_linear(weight: torch.Tensor, bias: torch.Tensor | None, activation: str | None = None) -> Linear:

@@ -4,13 +4,21 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, BartConfig, BartForConditionalGeneration
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    BartConfig,
+    BartForConditionalGeneration,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
 from core import Engine, Request, SamplingParams
 from core.packing import PackedRow
+from core.targets.base import UnsupportedModelError
 from core.targets.encoder_decoder import EncoderDecoder
 from core.targets.lean_bart import LeanBart
-from core.targets.linear import PackedLinear, PlainLinear
+from core.targets.linear import Int8Linear, PackedLinear, PlainLinear
 from core.targets.registry import target_for
 from core.types import DraftTree
 
@@ -114,6 +122,22 @@ def test_packed_and_plain_maps_agree():
         torch.testing.assert_close(packed(x), plain(x))
     plain, packed = PlainLinear(weight, None), PackedLinear(weight, None)
     torch.testing.assert_close(packed.plus(x, residual), plain.plus(x, residual))
+
+
+@pytest.mark.parametrize("num_rows", [3, 200])
+@torch.inference_mode()
+def test_int8_maps_are_near(num_rows):
+    weight, bias, x = torch.randn(24, 16), torch.randn(24), torch.randn(num_rows, 16)
+    exact, near = PlainLinear(weight, bias, "gelu")(x), Int8Linear(weight, bias, "gelu")(x)
+    assert (near - exact).norm() < 0.03 * exact.norm()
+    residual = torch.randn(num_rows, 24)
+    exact, near = (form(weight, bias).plus(x, residual) for form in (PlainLinear, Int8Linear))
+    assert (near - exact).norm() < 0.03 * exact.norm()
+
+
+def test_int8_is_refused_where_there_is_no_such_form():
+    with pytest.raises(UnsupportedModelError, match="int8"):
+        target_for(T5ForConditionalGeneration(T5Config(vocab_size=8, d_model=8, num_layers=1)), is_int8=True)
 
 
 def assert_same_as_generate(model, tokenizer, engine_target, prompts, drafter):
