@@ -228,5 +228,6 @@ class Copy(Drafter):
                 if recalled is not None:
                     written, goes_on = recalled
                     text = [*written, *pointer.text[goes_on:]]
-                    extra.append(Pointer(text, 0, "memory", 0))
+                    # Aligned like the pointer it left: the next remembered edit is found behind this one.
+                    extra.append(Pointer(text, 0, "memory", 0, True))
         return [*pointers, *extra] if extra else pointers

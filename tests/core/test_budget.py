@@ -1,0 +1,149 @@
+"""The budget drafts as much as pays by the times it has measured, and nothing where nothing pays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core import Engine, Request, SamplingParams
+from core.budget import MeasuredBudget, PassTimes
+from core.types import DraftTree
+from tests.core.models import repetitive, target_of, word_tokenizer
+from tests.core.scripted import Scripted
+
+
+def bucket(num_queries: int) -> int:
+    """1, 2, 3, 4, then multiples of 4."""
+    return num_queries if num_queries <= 4 else -(-num_queries // 4) * 4
+
+
+def chain(scores: list[float]) -> DraftTree:
+    return DraftTree([5] * len(scores), list(range(-1, len(scores) - 1)), scores)
+
+
+def decaying(chance: float, length: int) -> DraftTree:
+    return chain([chance ** (i + 1) for i in range(length)])
+
+
+def taught(seconds: Callable[[int, int], float], num_rows: int = 1, times: int = 40) -> MeasuredBudget:
+    budget = MeasuredBudget(bucket, max_nodes=31)
+    for width in sorted({bucket(q) for q in range(1, 33)}):
+        for _ in range(times):
+            budget.record(num_rows, width, seconds(num_rows, width))
+    return budget
+
+
+def linear(num_rows: int, num_queries: int) -> float:
+    """A processor that is busy already: N queries cost N times one."""
+    return 0.001 * num_rows * num_queries
+
+
+def flat(num_rows: int, num_queries: int) -> float:
+    """A processor that waits for its memory: queries are free."""
+    return 0.001
+
+
+def rate(budget: MeasuredBudget, trees: list[DraftTree], nodes: int) -> float:
+    """Expected tokens a second by the budget's own table."""
+    gain = sum(sum(tree.scores[:nodes]) for tree in trees)
+    return (len(trees) + gain) / budget.times.predict(len(trees), bucket(1 + nodes))
+
+
+SCORES = st.lists(st.floats(0, 1), max_size=31).map(lambda scores: sorted(scores, reverse=True))
+
+
+@given(
+    trees=st.lists(SCORES.map(chain), min_size=1, max_size=4),
+    fixed=st.floats(0.0001, 0.01),
+    slope=st.floats(0.00001, 0.01),
+    bend=st.floats(0, 0.0005),
+)
+@settings(deadline=None, max_examples=200)
+def test_what_is_drafted_pays_by_the_budgets_own_table(
+    trees: list[DraftTree], fixed: float, slope: float, bend: float
+) -> None:
+    budget = taught(lambda rows, q: fixed + slope * rows * q + bend * rows * q**1.5, len(trees))
+    nodes = budget.choose(trees)
+    longest = max(len(tree) for tree in trees)
+    assert 0 <= nodes <= longest
+    # Going to a draft's end in one pass may cost a trifle now for a pass that is saved later.
+    assert rate(budget, trees, nodes) >= 0.95 * rate(budget, trees, 0)
+    assert rate(budget, trees, nodes) >= 0.5 * max(rate(budget, trees, n) for n in range(longest + 1))
+
+
+@given(trees=st.lists(SCORES.map(chain), min_size=1, max_size=4), slope=st.floats(0.0, 0.001))
+@settings(deadline=None)
+def test_a_pass_that_is_padded_to_a_bucket_fills_it(trees: list[DraftTree], slope: float) -> None:
+    budget = taught(lambda rows, q: 0.001 + slope * rows * q, len(trees))
+    nodes = budget.choose(trees)
+    assert nodes == max(len(tree) for tree in trees) or bucket(1 + nodes) == 1 + nodes
+
+
+@pytest.mark.parametrize("num_rows", [1, 8])
+def test_poor_drafts_are_not_verified_where_every_query_costs_its_share(num_rows: int) -> None:
+    assert taught(linear, num_rows).choose([decaying(0.4, 20)] * num_rows) == 0
+
+
+@pytest.mark.parametrize("num_rows", [1, 8])
+def test_everything_is_verified_where_queries_are_free(num_rows: int) -> None:
+    assert taught(flat, num_rows).choose([decaying(0.8, 20)] * num_rows) == 20
+
+
+def test_better_drafts_are_verified_deeper() -> None:
+    budget = taught(lambda rows, q: 0.001 + 0.0001 * q)
+    chosen = [budget.choose([decaying(chance, 31)]) for chance in (0.05, 0.5, 0.8, 0.95)]
+    assert chosen == sorted(chosen)
+    assert chosen[0] < chosen[-1]
+
+
+def test_a_budget_that_knows_nothing_drafts_and_learns_to_stop() -> None:
+    budget = MeasuredBudget(bucket, max_nodes=31)
+    trees = [decaying(0.6, 12)]
+    assert budget.choose(trees) > 0
+    for step in range(200):
+        nodes = budget.choose(trees)
+        budget.record(1, bucket(1 + nodes), linear(1, bucket(1 + nodes)))
+        if step % 10 == 9:  # rows without a draft pass by
+            budget.record(1, 1, linear(1, 1))
+    assert budget.choose(trees) == 0
+
+
+def test_no_drafts_no_nodes() -> None:
+    assert MeasuredBudget(bucket).choose([DraftTree(), DraftTree()]) == 0
+
+
+@pytest.mark.parametrize("num_rows", [1, 7, 64, 5000])
+def test_the_limit_bounds_a_rows_tree_and_all_rows_together(num_rows: int) -> None:
+    budget = MeasuredBudget(bucket, max_nodes=31, max_queries=256)
+    assert 1 <= budget.limit(num_rows) <= 31
+    assert budget.limit(num_rows) * num_rows <= max(256, num_rows)
+
+
+def test_a_shape_is_remembered_and_others_are_read_off_the_line() -> None:
+    times = PassTimes()
+    for _ in range(50):
+        for width in (1, 8, 16):
+            times.record(1, width, 0.001 + 0.0001 * width)
+    assert times.predict(1, 8) == pytest.approx(0.0018, rel=0.05)
+    assert times.predict(1, 32) == pytest.approx(0.0042, rel=0.25)
+    assert times.predict(1, 1) < times.predict(1, 16) < times.predict(1, 64)
+
+
+def test_the_engine_stops_drafting_when_its_passes_turn_out_to_cost_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prompt = repetitive(12, seed=0)
+    target = target_of("llama")
+    target.eos_token_ids = frozenset()
+    wrong = Scripted({tuple(prompt): []}, size=12)
+    engine = Engine(target, word_tokenizer(), wrong, max_rows=1)
+    # Unscored trees count as certain, so the times alone must talk the budget out of them.
+    record = engine.budget.record
+    monkeypatch.setattr(engine.budget, "record", lambda rows, q, seconds: record(rows, q, 0.001 * q**1.5))
+    engine.generate([Request(prompt)], SamplingParams(max_new_tokens=60))
+    drafted = engine.stats.drafted
+    engine.generate([Request(prompt)], SamplingParams(max_new_tokens=60))
+    assert engine.stats.drafted - drafted < 60
