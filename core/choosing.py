@@ -6,15 +6,18 @@ Knows rows and logits. The only copy from the device to the host in a step happe
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
+from dataclasses import replace
 
 import torch
 
 from core.packing import PackedRow
-from core.sampling import best_tokens, perturbed_scores, top_gap
+from core.sampling import best_tokens, keyed_scores, noise_key, perturbed_scores, top_gap
 from core.targets.base import PassOutput, Target
-from core.types import EMPTY_TREE, DecodeStats, DraftTree, Sequence, Verdict
+from core.types import EMPTY_TREE, DecodeStats, DraftTree, SamplingParams, Sequence, Verdict
 from core.verification import RULES, walk
 
+#: Numbers of noise made at once, on the CPU (where they stay in its caches) and on a GPU.
+_NOISE_ROOM = (1 << 18, 1 << 24)
 #: Scores closer than this may swap when kernels of another shape round differently (largest difference seen
 #: between a tree pass and a one-token pass, with a wide margin).
 _NEAR_TIE_GAPS = {torch.float64: 1e-9, torch.float32: 1e-3, torch.bfloat16: 0.25, torch.float16: 0.05}
@@ -117,9 +120,29 @@ class Chooser:
             return logits
         # A copy: the drafter learns from the logits afterwards.
         scores = logits.to(torch.promote_types(logits.dtype, torch.float32), copy=True)
-        for b, (row, tree) in enumerate(zip(rows, trees, strict=True)):
-            if row.params.temperature > 0:
-                first, n = len(row.tokens), 1 + len(tree)
-                positions = [first, *(first + d for d in tree.depths())]
-                scores[b, :n] = perturbed_scores(logits[b, :n], row.params, positions)
+        num_queries, vocab_size = scores.shape[1:]
+        flat_logits, flat_scores = logits.reshape(-1, vocab_size), scores.view(-1, vocab_size)
+        size = max(1, _NOISE_ROOM[scores.device.type == "cuda"] // vocab_size)
+        for params, nodes in _sampled_nodes(rows, trees, num_queries).items():
+            for start in range(0, len(nodes), size):
+                chunk, keys = zip(*nodes[start : start + size], strict=True)
+                places = torch.tensor(chunk, device=scores.device)
+                flat_scores[places] = keyed_scores(flat_logits[places], params, keys).to(scores.dtype)
         return scores
+
+
+def _sampled_nodes(
+    rows: Seq[Sequence], trees: Seq[DraftTree], num_queries: int
+) -> dict[SamplingParams, list[tuple[int, tuple[int, int]]]]:
+    """Place in the flat pass and noise key of every sampled node, by how it is sampled: rows that are sampled
+    alike share their kernels."""
+    nodes: dict[SamplingParams, list[tuple[int, tuple[int, int]]]] = {}
+    for b, (row, tree) in enumerate(zip(rows, trees, strict=True)):
+        if row.params.temperature > 0:
+            filters = replace(row.params, seed=0, max_new_tokens=1, stop=())
+            depths = [0, *tree.depths()]
+            nodes.setdefault(filters, []).extend(
+                (b * num_queries + t, noise_key(row.params.seed, len(row.tokens) + depth))
+                for t, depth in enumerate(depths)
+            )
+    return nodes

@@ -86,11 +86,16 @@ def perturbed_scores(logits: torch.Tensor, params: SamplingParams, positions: Se
     """
     if params.temperature == 0:
         return logits
-    distinct = sorted(set(positions))
-    index = {position: i for i, position in enumerate(distinct)}
-    noise = gumbel_noise([noise_key(params.seed, p) for p in distinct], logits.shape[-1], logits.device)
-    if len(distinct) != len(positions) or distinct != list(positions):
-        noise = noise[torch.tensor([index[p] for p in positions], device=logits.device)]
+    return keyed_scores(logits, params, [noise_key(params.seed, position) for position in positions])
+
+
+def keyed_scores(logits: torch.Tensor, params: SamplingParams, keys: Seq[tuple[int, int]]) -> torch.Tensor:
+    """Filtered logits plus noise [M, V] for rows of any seeds: `keys[m]` names the noise of row m."""
+    # Siblings in a draft tree share a position, and so a key.
+    distinct = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+    noise = gumbel_noise(list(distinct), logits.shape[-1], logits.device)
+    if len(distinct) != len(keys):
+        noise = noise[torch.tensor([distinct[key] for key in keys], device=logits.device)]
     return filter_logits(logits, params) + noise
 
 
