@@ -159,11 +159,11 @@ def test_exact_sampling_over_seeds_has_the_frequencies_of_the_softmax() -> None:
 
 
 def test_exact_sampling_over_a_large_vocabulary_has_the_frequencies_of_the_softmax() -> None:
-    logits = torch.randn(40, generator=torch.Generator().manual_seed(0)).repeat(100)
+    logits = torch.randn(40, generator=torch.Generator().manual_seed(0)).repeat(25)
     counts = exact_counts(SamplingParams(temperature=1.0), logits, num=5000)
     # Tokens of equal probability pooled, by place in the period and by period.
-    assert chi_square(counts.view(100, 40).sum(0), logits[:40].softmax(-1)) > SIGNIFICANCE
-    assert chi_square(counts.view(100, 40).sum(1), torch.full((100,), 0.01)) > SIGNIFICANCE
+    assert chi_square(counts.view(25, 40).sum(0), logits[:40].softmax(-1)) > SIGNIFICANCE
+    assert chi_square(counts.view(25, 40).sum(1), torch.full((25,), 0.04)) > SIGNIFICANCE
 
 
 @pytest.mark.parametrize(
