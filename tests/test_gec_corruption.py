@@ -103,7 +103,7 @@ def test_never_empty(text: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("maker", list(ERRORS), ids=lambda maker: maker.__name__)
-def test_each_error_maker(maker) -> None:  # noqa: ANN001
+def test_each_error_maker(maker) -> None:
     """Every kind reports truly whether it changed the sentence, and keeps to words that are free."""
     rng = Random(4)
     changed = 0
@@ -124,7 +124,8 @@ def test_slips_change_the_word(word: str, seed: int) -> None:
     rng = Random(seed)
     for slip in (finger_slip, sound_slip):
         new = slip(word, rng)
-        assert new and abs(len(new) - len(word)) <= 3
+        assert new
+        assert abs(len(new) - len(word)) <= 3
     assert misspell(word, rng, LEXICON, typist=False)
 
 
@@ -144,7 +145,8 @@ def test_literal_is_set_into_the_text() -> None:
     """The words around a literal stay."""
     text = "Go to the house with a friend."
     longer = with_literal(text, Random(1))
-    assert longer != text and len(longer) > len(text)
+    assert longer != text
+    assert len(longer) > len(text)
 
 
 def test_full_lexicon() -> None:
@@ -158,7 +160,7 @@ def test_full_lexicon() -> None:
     assert "environment" in lexicon.misspellings
 
 
-def test_missing_data_is_named(tmp_path) -> None:  # noqa: ANN001
+def test_missing_data_is_named(tmp_path) -> None:
     """An absent folder is an error that says which and what to do."""
     with pytest.raises(FileNotFoundError, match="--data"):
         load_lexicon(tmp_path)

@@ -49,7 +49,8 @@ def test_tokenizer_hard_cases(text: str, tmp_path: Path) -> None:
     wrap(TOKENIZER).save_pretrained(tmp_path)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
     ids = loaded(text)["input_ids"]
-    assert ids[-1] == EOS and EOS not in ids[:-1]
+    assert ids[-1] == EOS
+    assert EOS not in ids[:-1]
     assert loaded.decode(ids, skip_special_tokens=True) == text
 
 
@@ -87,7 +88,8 @@ def test_shard_and_batches(tmp_path: Path) -> None:
     shard = Shard(_shard(tmp_path / "s.npz"))
     seen = 0
     for batch in batches(shard, 256, 1, 2, seed=0, whole=False):
-        assert batch.source.shape == batch.labels.shape and batch.source.shape[1] in WIDTHS
+        assert batch.source.shape == batch.labels.shape
+        assert batch.source.shape[1] in WIDTHS
         assert (batch.decoder_input[:, 0] == 2).all()
         inside = batch.labels[:, :-1] >= 0
         assert (batch.decoder_input[:, 1:][inside] == batch.labels[:, :-1][inside]).all()
@@ -100,7 +102,8 @@ def test_orthogonalise() -> None:
     """Singular values end up near one."""
     torch.manual_seed(0)
     values = torch.linalg.svdvals(orthogonalise(torch.randn(2, 16, 32), 5).float())
-    assert values.min() > 0.5 and values.max() < 1.4
+    assert values.min() > 0.5
+    assert values.max() < 1.4
 
 
 def test_muon_learns_a_map() -> None:
@@ -165,9 +168,12 @@ def test_training_learns_and_resumes(tmp_path: Path, optimizer: str) -> None:
     """The loss falls; a second run goes on at the step where the first stopped and ends where it should."""
     first = _trainer(tmp_path, optimizer=optimizer, lr=3e-3, embed_lr=3e-3)
     progress = first.run()
-    assert progress.step == 12 and progress.tokens > 0 and progress.held
+    assert progress.step == 12
+    assert progress.tokens > 0
+    assert progress.held
     second = _trainer(tmp_path, optimizer=optimizer, max_steps=40)
-    assert second.resume() and second.progress.step == 12
+    assert second.resume()
+    assert second.progress.step == 12
     ended = second.run()
     assert ended.step == 40
     assert ended.held[-1][2] < ended.held[0][2]
@@ -213,9 +219,11 @@ def test_split_parameters() -> None:
     """Embeddings and positions are not hidden matrices."""
     model = _tiny()
     hidden, rest = split_parameters(model)
-    assert hidden and all(p.ndim == 2 for p in hidden)
+    assert hidden
+    assert all(p.ndim == 2 for p in hidden)
     shared = model.model.shared.weight
-    assert any(p is shared for p in rest) and not any(p is shared for p in hidden)
+    assert any(p is shared for p in rest)
+    assert not any(p is shared for p in hidden)
 
 
 def _fake_data(folder: Path) -> Path:
@@ -243,7 +251,7 @@ def test_shard_process(tmp_path: Path) -> None:
     corpora.pack_corpus(data, tmp_path / "corpus", load_lexicon(data))
     wrap(TOKENIZER).save_pretrained(tmp_path / "tokenizer")
     spec = ShardSpec(
-        data=str(data), corpus=str(tmp_path / "corpus"), 
+        data=str(data), corpus=str(tmp_path / "corpus"),
         tokenizer=str(tmp_path / "tokenizer" / "tokenizer.json"), out="", seed=1, count=50, real_share=0.0,
     )  # fmt: skip
     one = ShardFeed(spec, tmp_path / "one")
@@ -251,7 +259,8 @@ def test_shard_process(tmp_path: Path) -> None:
     first = Shard(one.wait(one.prepare("main", 0)))
     again = Shard(two.wait(two.prepare("main", 0)))
     other = Shard(two.wait(two.prepare("main", 1)))
-    assert np.array_equal(first.src, again.src) and np.array_equal(first.edited, again.edited)
+    assert np.array_equal(first.src, again.src)
+    assert np.array_equal(first.edited, again.edited)
     assert not np.array_equal(first.src, other.src)
     assert first.src.dtype == np.uint16
 

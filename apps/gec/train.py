@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Annotated
@@ -58,7 +59,7 @@ def draw_curve(progress_file: Path, picture: Path) -> None:
     plt.close(figure)
 
 
-def _load_model(model: str, out: Path):  # noqa: ANN202 - either a fresh model or whatever the user names
+def _load_model(model: str, out: Path):
     from apps.gec.training.model import build_model, small_config
 
     if not model:
@@ -85,7 +86,7 @@ def _tokenizer_folder(model: str, out: Path, data: Path) -> Path:
 
 def run_training(
     out: Path, data: Path, model: str, pairs: str, device: str, config, quiet: bool = False
-) -> None:  # noqa: ANN001
+) -> None:
     """Prepares, resumes, trains, exports and draws."""
     from transformers import AutoTokenizer
 
@@ -114,6 +115,9 @@ def run_training(
         trainer = Trainer(_load_model(model, out), feed, out, config, log, tokenizer.save_pretrained, device)
         log(json.dumps({"device": str(trainer.device), "model": model or "new", **asdict(config)}))
         trainer.resume()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            # Also where a shell has set the signal to be ignored: being asked to stop means to save first.
+            signal.signal(number, signal.default_int_handler)
         try:
             with ticker(_ERR, enabled=not quiet and _ERR.is_terminal) as tick:
                 trainer.run(tick)
@@ -126,7 +130,7 @@ def run_training(
     draw_curve(out / "progress.json", out / "loss.png")
 
 
-def _options():  # noqa: ANN202
+def _options():
     from apps.gec.training.trainer import TrainConfig
 
     return TrainConfig

@@ -7,13 +7,14 @@ from random import Random
 from .inflections import BE, DO, HAVE, MODALS, SUBJECTS
 from .lexicon import BASE, ING, PAST, THIRD, Lexicon
 from .sentence import Sentence
+from .tables import word_set
 
 _AUXILIARIES = BE | DO | HAVE | MODALS
-_FUNCTION = frozenset(
+_FUNCTION = word_set(
     "and or but that which who when if because so then also not it there as than the a an to of in on for "
     "with is are "
     "was were be have has had do does did will would can could should more very just only "
-    "still been being".split()
+    "still been being"
 )
 
 

@@ -6,6 +6,7 @@ from random import Random
 
 from .lexicon import Lexicon
 from .sentence import Sentence
+from .tables import word_set
 
 _SETS = (
     "its it's|their there they're|your you're|then than|affect effect|lose loose|to too two|whose who's|"
@@ -60,11 +61,11 @@ def _table() -> dict[str, list[str]]:
 
 
 _CONFUSED = _table()
-_CLASSIC = frozenset(
+_CLASSIC = word_set(
     "its it's their there they're your you're then than affect effect lose loose to too whose who's were "
     "where "
     "weather whether accept except advice advise principal principle of off quite quiet passed past "
-    "let's that's".split()
+    "let's that's"
 )
 _PRONOUNS = {
     "i": "me", "me": "I", "he": "him", "him": "he", "she": "her", "they": "them", "them": "they", "we": "us",

@@ -7,6 +7,7 @@ from random import Random
 from .inflections import BE, DETERMINERS, DO, HAVE, MODALS
 from .lexicon import Lexicon
 from .sentence import Sentence
+from .tables import word_set
 
 _ARTICLES = frozenset(("a", "an", "the"))
 _SWAPS = {
@@ -26,10 +27,10 @@ _SWAPS = {
 _NO_ARTICLE_AFTER = (
     DETERMINERS | BE | DO | HAVE | MODALS | {"i", "you", "he", "she", "it", "we", "they", "to", "not"}
 )
-_TAKES_ARTICLE = frozenset(
+_TAKES_ARTICLE = word_set(
     "of in on at for with by from to is was are were as about into have has had make makes take get give "
     "gives "
-    "use using need needs and be see learn understand when if that through between because like".split()
+    "use using need needs and be see learn understand when if that through between because like"
 )
 
 
@@ -37,10 +38,10 @@ def article(s: Sentence, rng: Random, lexicon: Lexicon) -> bool:
     """An article missing, too many, or the wrong one."""
     here = [i for i in range(len(s)) if s.free[i] and s.lower(i) in _ARTICLES and s.is_word(i + 1)]
     kind = rng.random()
-    if kind < 0.48 and here:
+    if kind < 0.58 and here:
         weights = [1.5 if s.lower(i) == "the" else 2.0 for i in here]
         return s.put(rng.choices(here, weights)[0], "")
-    if kind < 0.66 and here:
+    if kind < 0.78 and here:
         i = rng.choice(here)
         return s.put(i, _other_article(s.lower(i), s.lower(i + 1), rng))
     return _extra_article(s, rng, lexicon)

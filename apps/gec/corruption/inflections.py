@@ -6,24 +6,21 @@ from random import Random
 
 from .lexicon import BASE, ING, PARTICIPLE, PAST, THIRD, Lexicon, Paradigm
 from .sentence import Sentence
+from .tables import word_list, word_set
 
-MODALS = frozenset(
-    "can could will would shall should may might must can't cannot couldn't won't wouldn't".split()
-)
-BE = frozenset("be am is are was were been being".split())
-HAVE = frozenset("have has had having haven't hasn't hadn't".split())
-DO = frozenset("do does did don't doesn't didn't".split())
-SUBJECTS = frozenset(
-    "i you we they he she it who which that there people everyone someone this these those".split()
-)
-DETERMINERS = frozenset(
+MODALS = word_set("can could will would shall should may might must can't cannot couldn't won't wouldn't")
+BE = word_set("be am is are was were been being")
+HAVE = word_set("have has had having haven't hasn't hadn't")
+DO = word_set("do does did don't doesn't didn't")
+SUBJECTS = word_set("i you we they he she it who which that there people everyone someone this these those")
+DETERMINERS = word_set(
     "a an the this that these those my your his her its our their some any no every each another many much "
     "few "
-    "several more most less which what whose all both one two three four five other such".split()
+    "several more most less which what whose all both one two three four five other such"
 )
-_PREPOSITIONS = frozenset("of for in by without about from on at with after before instead than like".split())
-_OBJECTS = frozenset("the a an my your his her its our their it them me us him this that to".split())
-_COMMON_VERBS = frozenset(
+_PREPOSITIONS = word_set("of for in by without about from on at with after before instead than like")
+_OBJECTS = word_set("the a an my your his her its our their it them me us him this that to")
+_COMMON_VERBS = word_set(
     "think want need have make go take get know see come give find tell ask feel become leave put mean "
     "keep let begin seem help show hear run believe bring happen write provide sit stand lose pay meet "
     "include continue learn understand lead allow add spend grow open win offer remember love consider "
@@ -31,7 +28,7 @@ _COMMON_VERBS = frozenset(
     "require decide live like work play use try call agree explain develop carry break receive thank join "
     "eat choose depend cause increase improve create enjoy prefer study travel speak read teach follow "
     "support protect reduce affect solve produce prepare drive "
-    "say look turn move believe hold rely contain represent".split()
+    "say look turn move believe hold rely contain represent"
 )
 
 # The slot found -> what people write instead, with weights.
@@ -165,12 +162,12 @@ def agreement(s: Sentence, rng: Random, lexicon: Lexicon) -> bool:
     return s.put(i, new)
 
 
-_MASS = (
+_MASS = word_list(
     "information advice knowledge equipment furniture homework research evidence money traffic pollution "
     "software hardware feedback work music luggage progress help experience education transportation food "
     "news behavior training documentation content data machinery technology society nature life time "
     "health freedom permission"
-).split()
+)
 
 
 def noun_number(s: Sentence, rng: Random, lexicon: Lexicon) -> bool:

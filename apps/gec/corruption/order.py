@@ -7,15 +7,16 @@ from random import Random
 from .inflections import BE, DO, HAVE, MODALS
 from .lexicon import Lexicon
 from .sentence import Sentence
+from .tables import word_set
 
-_ADVERBS = frozenset(
+_ADVERBS = word_set(
     "always never often usually sometimes also really still just only already even ever not very too so "
     "almost "
-    "probably certainly easily quickly clearly currently now then here there well much more".split()
+    "probably certainly easily quickly clearly currently now then here there well much more"
 )
 _TURNED = BE | DO | HAVE | MODALS
-_ASKING = frozenset("what why how where when who which".split())
-_PRONOUNS = frozenset("i you he she it we they this that there people".split())
+_ASKING = word_set("what why how where when who which")
+_PRONOUNS = word_set("i you he she it we they this that there people")
 
 
 def turned(verb: str, subject: str) -> bool:

@@ -7,6 +7,7 @@ from random import Random
 from .inflections import BE, DETERMINERS
 from .lexicon import Lexicon
 from .sentence import Sentence
+from .tables import word_set
 
 _SWAPS = {
     "in": "on at into of for to with by", "on": "in at of about to for", "at": "in on to of by",
@@ -37,7 +38,7 @@ _AFTER_VERB = (
     "here:in,to there:in,to abroad:to,in"
 )
 _EXTRA = {item.split(":")[0]: item.split(":")[1].split(",") for item in _AFTER_VERB.split()}
-_DROP = frozenset("to of for in on at with about from by as that up into".split())
+_DROP = word_set("to of for in on at with about from by as that up into")
 
 
 def preposition(s: Sentence, rng: Random, lexicon: Lexicon) -> bool:

@@ -6,14 +6,15 @@ from random import Random
 
 from .lexicon import Lexicon
 from .sentence import Sentence
+from .tables import word_set
 
-_DAYS = frozenset(
+_DAYS = word_set(
     "monday tuesday wednesday thursday friday saturday sunday january february march april june july "
     "august september "
     "october november december english french german spanish chinese american america "
-    "europe internet japan".split()
+    "europe internet japan"
 )
-_LINKS = frozenset("because but and so which although when if while or that".split())
+_LINKS = word_set("because but and so which although when if while or that")
 
 
 def comma(s: Sentence, rng: Random, lexicon: Lexicon) -> bool:

@@ -17,7 +17,7 @@ _CHUNK = re.compile(r"\S+")
 class Sentence:
     """Words with the white space before each; `free[i]` says whether word i may (still) be changed."""
 
-    __slots__ = ("words", "gaps", "free", "tail", "edits")
+    __slots__ = ("edits", "free", "gaps", "tail", "words")
 
     def __init__(self, text: str) -> None:
         self.words: list[str] = []

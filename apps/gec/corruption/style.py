@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from random import Random
 
+from .tables import word_list, word_set
+
 _CONTRACTION = re.compile(r"(?i)\b(\w+)(n['’]t)\b")
 _CLITIC = re.compile(r"(?i)(?<=\w)(['’](?:s|m|d|re|ve|ll))\b")
 _CANNOT = re.compile(r"(?i)\b(can)(not)\b")
@@ -38,9 +40,9 @@ def curly(text: str) -> str:
     return re.sub(r"(^|[\s(\[])'", "\\1‘", text).replace("'", "’")
 
 
-_SYLLABLES = (
+_SYLLABLES = word_list(
     "con fig user data max min get set load run test item path file name key val node list info id log"
-).split()
+)
 _DOMAINS = (
     "example.com",
     "docs.python.org",
@@ -50,9 +52,7 @@ _DOMAINS = (
     "www.site.net",
 )
 _ENDINGS = (".txt", ".py", ".json", ".md", ".csv", ".html", ".cpp", ".yaml", ".pdf", ".jpg")
-_HOSTS = frozenset(
-    "the this a in with called named use uses using of for from to and see by run open".split()
-)
+_HOSTS = word_set("the this a in with called named use uses using of for from to and see by run open")
 
 
 def literal(rng: Random) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 
 from apps.gec.corruption import Lexicon
+from apps.gec.corruption.tables import word_set
 
 # Source -> (pattern under text/, share of the sentences drawn).
 SOURCES: dict[str, tuple[str, float]] = {
@@ -31,9 +32,9 @@ SOURCES: dict[str, tuple[str, float]] = {
     "african_storybook": ("african_storybook.txt.gz", 0.015),
     "xquad": ("xquad_en.txt.gz", 0.005),
 }
-_ABBREVIATED = frozenset(
+_ABBREVIATED = word_set(
     "mr mrs ms dr st prof sr jr vs etc e.g i.e no fig al inc ltd co corp dept gen col capt lt sgt rev hon "
-    "u.s u.k a.m p.m".split()
+    "u.s u.k a.m p.m"
 )
 _BOUNDARY = re.compile(r"(?<=[.!?])(['\"”’)\]]*)\s+(?=['\"“‘(\[]?[A-Z0-9])")
 _ENDS = re.compile(r"[.!?]['\"”’)\]]*$")

@@ -23,7 +23,7 @@ def ticker(console: Console, enabled: bool) -> Iterator[Callable | None]:
     with Progress(*columns, *more, console=console) as bar:
         task = bar.add_task("", total=1.0, step=0, loss=0.0, speed=0.0)
 
-        def tick(trainer, loss: float, speed: float) -> None:  # noqa: ANN001
+        def tick(trainer, loss: float, speed: float) -> None:
             bar.update(task, completed=trainer.fraction(), step=trainer.progress.step, loss=loss, speed=speed)
 
         yield tick

@@ -37,7 +37,7 @@ class ShardSpec:
     real_share: float = 0.04
     real_identity: float = 0.3
     clean_share: float = 0.36
-    treebank_share: float = 0.13
+    treebank_share: float = 0.15
     curly_share: float = 0.04
     literal_share: float = 0.03
     max_length: int = 256

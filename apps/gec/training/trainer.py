@@ -41,14 +41,17 @@ class TrainConfig:
     early_batch_tokens: int = 2048
     early_share: float = 0.10
     edit_weight: float = 2.5
-    final_edit_weight: float = 2.0
-    ema: float = 0.998
+    final_edit_weight: float = 1.2
+    ema: float = 0.995
     clip: float = 1.0
     checkpoint_minutes: float = 5.0
     export_minutes: float = 15.0
     real_share: float = 0.05
-    final_real_share: float = 0.30
-    clean_share: float = 0.36
+    final_real_share: float = 0.25
+    # Once copying is learnt, right sentences teach little; at the end they bring the caution back.
+    clean_share: float = 0.22
+    final_clean_share: float = 0.45
+    final_identity: float = 0.45
     shard_size: int = 40_000
     patience: int = 0
     max_steps: int = 0
@@ -124,7 +127,7 @@ class Trainer:
         self.save_tokenizer = save_tokenizer
         self.progress = Progress()
         self.pad, self.start = model.config.pad_token_id, model.config.decoder_start_token_id
-        self.clipped = [p for p in self.model.parameters()]
+        self.clipped = list(self.model.parameters())
         self.began = 0.0
 
     # --- time --------------------------------------------------------------------------------
@@ -179,7 +182,8 @@ class Trainer:
     def _stream(self) -> Iterator[Batch]:
         """Batches without end, from main shards and, in the last share of the budget, from final ones."""
         config, progress = self.config, self.progress
-        final = {"real_share": config.final_real_share}
+        final = {"real_share": config.final_real_share, "clean_share": config.final_clean_share}
+        final["real_identity"] = config.final_identity
         while True:
             fraction = self.fraction()
             last = fraction > 1 - config.final_share
