@@ -11,8 +11,9 @@ from typing import Protocol
 
 from core.types import DraftTree
 
-#: Before anything is measured: a pass over this many queries costs twice a pass over one.
-_ASSUMED_DOUBLING = 24.0
+#: Before anything is measured: a pass over so many queries costs twice a pass over one. A GPU reads all weights for
+#: a single token, so it has arithmetic to spare for many more than a CPU.
+ASSUMED_DOUBLING = {"cpu": 24, "cuda": 256}
 #: Measurements of a shape that are thrown away: kernels are prepared at the first call.
 _WARM_UP = 1
 #: So many measurements of a shape weigh as much as what the other shapes say about it.
@@ -61,7 +62,8 @@ class PassTimes:
     and a cost for each query): one unlucky measurement would otherwise keep a shape from ever being tried again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, doubling: int = ASSUMED_DOUBLING["cpu"]) -> None:
+        self._doubling = doubling
         self._seen: dict[tuple[int, int], tuple[int, float]] = {}
         self._line: tuple[float, float] | None = None
 
@@ -92,10 +94,10 @@ class PassTimes:
             if count > _WARM_UP
         ]
         if not points:
-            return 1.0, 1.0 / _ASSUMED_DOUBLING
+            return 1.0, 1.0 / self._doubling
         weights = sum(w for _, _, w in points)
-        level = sum(w * t / (1 + x / _ASSUMED_DOUBLING) for x, t, w in points) / weights
-        points += [(1, level * (1 + 1 / _ASSUMED_DOUBLING), 1), (int(_ASSUMED_DOUBLING), 2 * level, 1)]
+        level = sum(w * t / (1 + x / self._doubling) for x, t, w in points) / weights
+        points += [(1, level * (1 + 1 / self._doubling), 1), (self._doubling, 2 * level, 1)]
         weights += 2
         mean_x = sum(w * x for x, _, w in points) / weights
         mean_t = sum(w * t for _, t, w in points) / weights
@@ -108,12 +110,20 @@ class PassTimes:
 class MeasuredBudget:
     """Maximises expected tokens over measured time, so a loaded engine falls back to plain decoding by itself.
 
-    `bucket` rounds a query count up to the shape that will really run; `max_nodes` bounds one row's tree and
-    `max_queries` all rows' queries together.
+    `bucket` rounds a query count up to the shape that will really run; `doubling` is how many queries are assumed
+    to double a pass's time before passes were measured; `max_nodes` bounds one row's tree and `max_queries` all
+    rows' queries together.
     """
 
-    def __init__(self, bucket: Callable[[int], int], max_nodes: int = 127, max_queries: int = 4096) -> None:
-        self.times = PassTimes()
+    def __init__(
+        self,
+        bucket: Callable[[int], int],
+        *,
+        doubling: int = ASSUMED_DOUBLING["cpu"],
+        max_nodes: int = 127,
+        max_queries: int = 4096,
+    ) -> None:
+        self.times = PassTimes(doubling)
         self._bucket = bucket
         self._max_nodes = max_nodes
         self._max_queries = max_queries

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from core import drafters, loading
-from core.budget import Budget, MeasuredBudget
+from core.budget import ASSUMED_DOUBLING, Budget, MeasuredBudget
 from core.choosing import Chooser
 from core.drafters.base import Drafter
 from core.packing import PackedRow
@@ -56,7 +56,8 @@ class Engine:
         self.drafter = drafters.create(drafter, target) if isinstance(drafter, str) else drafter
         self.stats = DecodeStats()
         self.chooser = Chooser(target, verification, exact=exact, near_tie_gap=near_tie_gap, stats=self.stats)
-        self.budget = MeasuredBudget(target.query_bucket) if budget is None else budget
+        doubling = ASSUMED_DOUBLING[target.device.type]
+        self.budget = MeasuredBudget(target.query_bucket, doubling=doubling) if budget is None else budget
         self.max_rows = max_rows
         self.running: list[Sequence] = []
         self._waiting: deque[Sequence] = deque()
