@@ -115,7 +115,7 @@ def test_muon_learns_a_map() -> None:
     losses = []
     for _ in range(60):
         loss = (wide(tall(x)) - x).square().mean()
-        losses.append(float(loss))
+        losses.append(loss.item())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -7,12 +7,17 @@ import os
 import signal
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from apps.gec.training.corpus import default_data, need_data
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from apps.gec.training.trainer import TrainConfig
 
 # Threads that wait must sleep, not spin: beside another busy process, spinning makes a step ten times longer.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -59,14 +64,15 @@ def draw_curve(progress_file: Path, picture: Path) -> None:
     plt.close(figure)
 
 
-def _load_model(model: str, out: Path):
+def _load_model(model: str) -> PreTrainedModel:
     from apps.gec.training.model import build_model, small_config
 
     if not model:
         return build_model(small_config())
     from transformers import AutoModelForSeq2SeqLM
 
-    return AutoModelForSeq2SeqLM.from_pretrained(model, dtype="float32")
+    loaded: PreTrainedModel = AutoModelForSeq2SeqLM.from_pretrained(model, dtype="float32")
+    return loaded
 
 
 def _tokenizer_folder(model: str, out: Path, data: Path) -> Path:
@@ -85,7 +91,7 @@ def _tokenizer_folder(model: str, out: Path, data: Path) -> Path:
 
 
 def run_training(
-    out: Path, data: Path, model: str, pairs: str, device: str, config, quiet: bool = False
+    out: Path, data: Path, model: str, pairs: str, device: str, config: TrainConfig, quiet: bool = False
 ) -> None:
     """Prepares, resumes, trains, exports and draws."""
     from transformers import AutoTokenizer
@@ -112,7 +118,7 @@ def run_training(
                 _ERR.print(line, highlight=False, soft_wrap=True)
 
         tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
-        trainer = Trainer(_load_model(model, out), feed, out, config, log, tokenizer.save_pretrained, device)
+        trainer = Trainer(_load_model(model), feed, out, config, log, tokenizer.save_pretrained, device)
         log(json.dumps({"device": str(trainer.device), "model": model or "new", **asdict(config)}))
         trainer.resume()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -130,10 +136,10 @@ def run_training(
     draw_curve(out / "progress.json", out / "loss.png")
 
 
-def _options():
+def _options() -> TrainConfig:
     from apps.gec.training.trainer import TrainConfig
 
-    return TrainConfig
+    return TrainConfig()
 
 
 @app.command()
@@ -163,7 +169,7 @@ def main(
     quiet: Annotated[bool, typer.Option(help="Nothing on standard error; the log file has it all.")] = False,
 ) -> None:
     """Train gec-small, or fine-tune your own model on the same errors."""
-    config = _options()()
+    config = _options()
     try:
         need_data(data)
     except FileNotFoundError as problem:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -43,9 +44,10 @@ class Muon(torch.optim.Optimizer):
             for (_, wide), stack in stacks.items():
                 self._step_stack(stack, wide, group)
 
-    def _step_stack(self, stack: list[nn.Parameter], wide: int, group: dict) -> None:
+    def _step_stack(self, stack: list[nn.Parameter], wide: int, group: dict[str, Any]) -> None:
         updates = []
         for p in stack:
+            assert p.grad is not None, "only matrices with a gradient are stacked"
             buffer = self.state[p].setdefault("momentum_buffer", torch.zeros_like(p))
             buffer.lerp_(p.grad, 1 - group["momentum"])
             nesterov = p.grad.lerp(buffer, group["momentum"])
@@ -59,7 +61,8 @@ class Muon(torch.optim.Optimizer):
 
 def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     """Hidden matrices, and everything else (embeddings, positions, norms, biases)."""
-    hidden, rest = [], []
+    hidden: list[nn.Parameter] = []
+    rest: list[nn.Parameter] = []
     for name, p in model.named_parameters():
         (hidden if p.ndim == 2 and not _LOOKED_UP.search(name) else rest).append(p)
     return hidden, rest
@@ -68,7 +71,7 @@ def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Para
 def make_optimizers(model: nn.Module, kind: str, lr: float, embed_lr: float) -> list[torch.optim.Optimizer]:
     """The optimizers of a run: `muon` (with AdamW beside it) or `adamw` alone."""
     hidden, rest = split_parameters(model)
-    adam = {"betas": (0.9, 0.98), "eps": 1e-8, "fused": True}
+    adam: dict[str, Any] = {"betas": (0.9, 0.98), "eps": 1e-8, "fused": True}
     if kind == "muon":
         return [Muon(hidden, lr=lr), torch.optim.AdamW(rest, lr=embed_lr, weight_decay=0.0, **adam)]
     groups = [{"params": hidden, "weight_decay": 0.01}, {"params": rest, "weight_decay": 0.0}]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from .trainer import Trainer
 
 
 @contextmanager
@@ -23,7 +27,7 @@ def ticker(console: Console, enabled: bool) -> Iterator[Callable | None]:
     with Progress(*columns, *more, console=console) as bar:
         task = bar.add_task("", total=1.0, step=0, loss=0.0, speed=0.0)
 
-        def tick(trainer, loss: float, speed: float) -> None:
+        def tick(trainer: Trainer, loss: float, speed: float) -> None:
             bar.update(task, completed=trainer.fraction(), step=trainer.progress.step, loss=loss, speed=speed)
 
         yield tick

@@ -10,10 +10,11 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -119,7 +120,7 @@ def build_shard(spec: ShardSpec) -> Path:
     arrays = encode_pairs(made, load_tokenizer(Path(spec.tokenizer)), spec.max_length)
     out = Path(spec.out)
     partial = out.with_suffix(".tmp.npz")
-    np.savez(partial, **arrays)
+    np.savez(partial, allow_pickle=False, **arrays)
     partial.replace(out)
     return out
 
@@ -137,14 +138,14 @@ class ShardFeed:
         """Where a shard of a kind lies."""
         return self.folder / f"{kind}-{index:05d}.npz"
 
-    def prepare(self, kind: str, index: int, **changes: object) -> Path:
+    def prepare(self, kind: str, index: int, **changes: Any) -> Path:
         """Starts the making of a shard that is not there yet."""
         out = self.path(kind, index)
         if out.exists() or out in self.running:
             return out
         # The kind is part of the seed, so that kinds never repeat each other's draws.
         seed = 7919 * index + 104_729 * sum(kind.encode()) + self.base.seed
-        spec = ShardSpec(**{**asdict(self.base), "out": str(out), "seed": seed, **changes})
+        spec = replace(self.base, out=str(out), seed=seed, **changes)
         note = out.with_suffix(".json")
         note.write_text(json.dumps(asdict(spec)))
         env = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
@@ -164,6 +165,7 @@ class ShardFeed:
         """Stops whatever is still being made."""
         for process in self.running.values():
             process.terminate()
+            process.wait()
         self.running.clear()
 
 

@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from .batches import Batch, Shard, batches
 from .optimizer import make_optimizers
@@ -107,7 +109,7 @@ class Trainer:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: PreTrainedModel,
         feed: ShardFeed,
         out: Path,
         config: TrainConfig,
@@ -120,13 +122,15 @@ class Trainer:
         )
         if config.threads:
             torch.set_num_threads(config.threads)
-        self.model = model.to(self.device)
+        self.model: Any = model
+        self.model.to(self.device)
         self.average = copy.deepcopy(self.model).requires_grad_(False)
         self.optimizers = make_optimizers(self.model, config.optimizer, config.lr, config.embed_lr)
         self.feed, self.out, self.config, self.log = feed, out, config, log
         self.save_tokenizer = save_tokenizer
         self.progress = Progress()
-        self.pad, self.start = model.config.pad_token_id, model.config.decoder_start_token_id
+        self.pad: int = model.config.pad_token_id
+        self.start: int = model.config.decoder_start_token_id
         self.clipped = list(self.model.parameters())
         self.began = 0.0
 
@@ -147,15 +151,17 @@ class Trainer:
 
     # --- steps --------------------------------------------------------------------------------
 
-    def forward(self, batch: Batch, model: nn.Module) -> Tensor:
+    def forward(self, batch: Batch, model: Any) -> Tensor:
         """Logits of a batch, in bf16 where the device has it."""
         with torch.autocast(self.device.type, dtype=torch.bfloat16):
-            inputs = {"input_ids": batch.source, "attention_mask": batch.mask}
+            inputs: dict[str, Any] = {"input_ids": batch.source, "attention_mask": batch.mask}
             inputs |= {"decoder_input_ids": batch.decoder_input, "use_cache": False}
             if hasattr(model, "final_logits_bias"):
                 # BART adds a bias of zeros in float32, which doubles the cost of the largest tensor there is.
-                return model.lm_head(model.model(**inputs).last_hidden_state)
-            return model(**inputs).logits
+                logits: Tensor = model.lm_head(model.model(**inputs).last_hidden_state)
+            else:
+                logits = model(**inputs).logits
+            return logits
 
     def train_step(self, batch: Batch, fraction: float) -> float:
         """One step; returns the plain loss."""
