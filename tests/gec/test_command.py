@@ -112,7 +112,9 @@ def test_no_colour_in_a_pipe_or_against_the_users_wish(monkeypatch: pytest.Monke
 # -- as a process ------------------------------------------------------------------------------------
 
 SCRIPT = """
-import sys, time
+import signal, sys
+# A runner in the background may have set the signal to be ignored, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, {here!r})
 from gec_fakes import RuleEngine, plain_errors
 from apps.gec import __main__, corrector
