@@ -1,0 +1,1 @@
+"""Answers from documents, sooner: retrieval, citations, and drafts copied from the passages."""
