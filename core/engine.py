@@ -130,6 +130,15 @@ class Engine:
             else:
                 self._waiting.remove(row)
 
+    def take(self, row: Sequence) -> str:
+        """The text of a row queued with `add` that is new since the last call and safe to show; '' once cancelled.
+
+        A turn that is under way is waited for, so that what a finished row holds is final.
+        """
+        with self._lock:
+            stream = self._streams.get(row.id)
+            return "" if stream is None else stream.take(row.finish_reason is not None)
+
     def completion(self, row: Sequence) -> Completion:
         """The result of a finished row that was queued with `add`; may be asked for once.
 

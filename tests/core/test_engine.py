@@ -357,6 +357,20 @@ def test_closing_a_stream_frees_its_row(kind: str) -> None:
     assert "".join(streaming.stream(Request(PROMPT))) == truth.text
 
 
+def test_taken_pieces_of_a_queued_row_make_up_its_text() -> None:
+    used = engine()
+    row = used.add(Request(PROMPT))
+    pieces = []
+    while row.finish_reason is None:
+        used.step()
+        pieces.append(used.take(row))
+    assert len([piece for piece in pieces if piece]) > 1
+    assert "".join(pieces) == used.completion(row).text
+    cancelled = used.add(Request(PROMPT))
+    used.cancel(cancelled)
+    assert used.take(cancelled) == ""
+
+
 def test_a_finished_row_leaves_nothing_behind() -> None:
     used = engine("bart")
     used.generate(varied(6))
