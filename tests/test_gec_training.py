@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 from apps.gec.training import corpus as corpora
 from apps.gec.training.batches import WIDTHS, Shard, batches
 from apps.gec.training.model import build_model, small_config
-from apps.gec.training.optimizer import Muon, orthogonalise, split_parameters
-from apps.gec.training.shards import ShardFeed, ShardSpec, edited, encode_pairs
+from apps.gec.training.objective import CorrectionObjective, TrainConfig, weighted_loss
+from apps.gec.training.shards import ShardSpec, edited, encode_pairs
 from apps.gec.training.tokenizer import EOS, train_tokenizer, wrap
-from apps.gec.training.trainer import TrainConfig, Trainer, rate_factor, weighted_loss
+from core.training import Muon, ShardFeed, Trainer, orthogonalise, rate_factor, split_parameters
 
 SENTENCES = [
     "The students want to take their books because they think that the problem is different.",
@@ -149,9 +149,9 @@ def _trainer(out: Path, **settings: object) -> Trainer:
     feed = _FixedFeed(spec, out / "shards")
     feed.prepare("held", 0)
     lines: list[str] = []
-    return Trainer(
-        _tiny(), feed, out, TrainConfig(**values), lines.append, wrap(TOKENIZER).save_pretrained, "cpu"
-    )
+    config = TrainConfig(**values)
+    objective = CorrectionObjective(feed, config, pad=1, start=2)
+    return Trainer(_tiny(), objective, out, config, lines.append, wrap(TOKENIZER).save_pretrained, "cpu")
 
 
 def test_a_fresh_model_looks_at_the_same_place() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +17,7 @@ from apps.gec.training.corpus import default_data, need_data
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from apps.gec.training.trainer import TrainConfig
+    from apps.gec.training.objective import TrainConfig
 
 # Threads that wait must sleep, not spin: beside another busy process, spinning makes a step ten times longer.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -30,38 +30,6 @@ DATA = default_data()
 def _fail(message: str) -> None:
     _ERR.print(f"[red]error:[/red] {message}")
     raise typer.Exit(2)
-
-
-def draw_curve(progress_file: Path, picture: Path) -> None:
-    """The loss over tokens as a picture (needs the extra `train`)."""
-    try:
-        import matplotlib
-    except ImportError as missing:
-        raise RuntimeError(
-            "the loss curve needs matplotlib: install the extra `train` (pip install 'echodraft[train]')"
-        ) from missing
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    progress = json.loads(progress_file.read_text())
-    figure, axis = plt.subplots(figsize=(7, 4))
-    axis.plot(
-        [row[1] / 1e6 for row in progress["curve"]], [row[3] for row in progress["curve"]], label="training"
-    )
-    if progress["held"]:
-        held = progress["held"]
-        axis.plot(
-            [row[1] / 1e6 for row in held],
-            [row[2] for row in held],
-            "o-",
-            label="held out (averaged weights)",
-        )
-    axis.set(xlabel="million target tokens", ylabel="loss", yscale="log")
-    axis.grid(alpha=0.3)
-    axis.legend()
-    figure.tight_layout()
-    figure.savefig(picture, dpi=120)
-    plt.close(figure)
 
 
 def _load_model(model: str) -> PreTrainedModel:
@@ -96,9 +64,9 @@ def run_training(
     """Prepares, resumes, trains, exports and draws."""
     from transformers import AutoTokenizer
 
-    from apps.gec.training.progress import ticker
-    from apps.gec.training.shards import ShardFeed, ShardSpec
-    from apps.gec.training.trainer import Trainer
+    from apps.gec.training.objective import CorrectionObjective
+    from apps.gec.training.shards import ShardSpec
+    from core.training import ShardFeed, Trainer, draw_curve, ticker
 
     out.mkdir(parents=True, exist_ok=True)
     tokenizer_folder = _tokenizer_folder(model, out, data)
@@ -118,7 +86,10 @@ def run_training(
                 _ERR.print(line, highlight=False, soft_wrap=True)
 
         tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
-        trainer = Trainer(_load_model(model), feed, out, config, log, tokenizer.save_pretrained, device)
+        loaded = _load_model(model)
+        ids = loaded.config
+        objective = CorrectionObjective(feed, config, ids.pad_token_id, ids.decoder_start_token_id)
+        trainer = Trainer(loaded, objective, out, config, log, tokenizer.save_pretrained, device)
         log(json.dumps({"device": str(trainer.device), "model": model or "new", **asdict(config)}))
         trainer.resume()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -137,7 +108,7 @@ def run_training(
 
 
 def _options() -> TrainConfig:
-    from apps.gec.training.trainer import TrainConfig
+    from apps.gec.training.objective import TrainConfig
 
     return TrainConfig()
 
@@ -169,6 +140,8 @@ def main(
     quiet: Annotated[bool, typer.Option(help="Nothing on standard error; the log file has it all.")] = False,
 ) -> None:
     """Train gec-small, or fine-tune your own model on the same errors."""
+    from core.training import override
+
     config = _options()
     try:
         need_data(data)
@@ -187,13 +160,8 @@ def main(
         final_real_share=0.5 if pairs else config.final_real_share,
         patience=patience if patience >= 0 else (3 if tuned else 0),
     )
-    types = {f.name: type(getattr(config, f.name)) for f in fields(config)}
-    for item in set_ or []:
-        name, _, value = item.partition("=")
-        if name not in types:
-            _fail(f"no setting `{name}`; there are {', '.join(types)}")
-        config = replace(config, **{name: types[name](value)})
     try:
+        config = override(config, set_ or [])
         run_training(out, data, model, pairs, device, config, quiet)
     except (FileNotFoundError, ValueError, RuntimeError) as problem:
         _fail(str(problem))

@@ -1,7 +1,7 @@
 """The training loop: a wall-clock budget that drives the schedule, checkpoints, averages, exports, a log.
 
 The same code runs on CPU and CUDA. Time is counted per step and a step counts a few seconds at most, so a run
-that is paused (or shares its machine) keeps its schedule.
+that is paused (or shares its machine) keeps its schedule. What a batch is and what is lost on it, the objective knows.
 """
 
 from __future__ import annotations
@@ -9,62 +9,28 @@ from __future__ import annotations
 import copy
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedModel
 
-from .batches import Batch, Shard, batches
+from .checkpoints import newest_checkpoint, read_checkpoint, save_checkpoint
+from .config import LoopConfig
+from .objective import Batch, Objective
 from .optimizer import make_optimizers
-from .shards import ShardFeed
+from .schedule import rate_factor, seconds_until
 
 Log = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class TrainConfig:
-    """Everything a run can be told; the command line takes its defaults from here."""
-
-    minutes: float = 60.0
-    until: str = ""
-    optimizer: str = "muon"
-    lr: float = 2e-3
-    embed_lr: float = 2e-3
-    warmup_steps: int = 200
-    decay_share: float = 0.30
-    final_share: float = 0.30
-    batch_tokens: int = 4096
-    early_batch_tokens: int = 2048
-    early_share: float = 0.10
-    edit_weight: float = 2.5
-    final_edit_weight: float = 1.2
-    ema: float = 0.995
-    clip: float = 1.0
-    checkpoint_minutes: float = 5.0
-    export_minutes: float = 15.0
-    real_share: float = 0.05
-    final_real_share: float = 0.25
-    # Once copying is learnt, right sentences teach little; at the end they bring the caution back.
-    clean_share: float = 0.22
-    final_clean_share: float = 0.45
-    final_identity: float = 0.45
-    shard_size: int = 40_000
-    patience: int = 0
-    max_steps: int = 0
-    threads: int = 0
-    seed: int = 1
-    longest_step: float = 5.0
-
-
 @dataclass
 class Progress:
-    """Where a run stands; saved with every checkpoint."""
+    """Where a run stands; saved with every checkpoint. `shard` and `final_shard` count what was drawn from."""
 
     step: int = 0
     tokens: int = 0
@@ -77,62 +43,35 @@ class Progress:
     held: list[tuple[int, int, float]] = field(default_factory=list)
 
 
-def seconds_until(clock: str) -> float:
-    """Seconds from now until the next HH:MM (UTC)."""
-    now = datetime.now(UTC)
-    hour, minute = (int(part) for part in clock.split(":"))
-    then = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
-    gap = (then - now).total_seconds()
-    # A moment that has just passed means "now", not "tomorrow".
-    return gap if gap > -6 * 3600 else gap + timedelta(days=1).total_seconds()
-
-
-def rate_factor(step: int, fraction: float, config: TrainConfig) -> float:
-    """Warm-up, then level, then down to (almost) nothing over the last share of the budget."""
-    warm = min(1.0, (step + 1) / max(1, config.warmup_steps))
-    left = max(0.0, 1.0 - fraction) / config.decay_share
-    return warm * min(1.0, max(left, 0.01))
-
-
-def weighted_loss(logits: Tensor, batch: Batch, edit_weight: float) -> tuple[Tensor, Tensor]:
-    """The loss with corrected places weighted up, and the plain mean beside it."""
-    flat = F.cross_entropy(
-        logits.flatten(0, 1), batch.labels.flatten(), reduction="none", ignore_index=-100
-    ).float()
-    real = (batch.labels >= 0).float().flatten()
-    weights = real * (1.0 + (edit_weight - 1.0) * batch.edited.flatten())
-    return (flat * weights).sum() / weights.sum(), flat.detach().sum() / real.sum()
+def pick_device(device: str) -> torch.device:
+    """A device by name; `auto` is CUDA where there is one."""
+    return torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
 
 
 class Trainer:
-    """One run: model, averages, optimizers, feed of shards, and the folder they are saved in."""
+    """One run: model, averages, optimizers, objective, and the folder they are saved in."""
 
     def __init__(
         self,
         model: PreTrainedModel,
-        feed: ShardFeed,
+        objective: Objective[Any],
         out: Path,
-        config: TrainConfig,
+        config: LoopConfig,
         log: Log = print,
         save_tokenizer: Callable[[Path], object] | None = None,
         device: str = "auto",
     ) -> None:
-        self.device = torch.device(
-            ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-        )
+        self.device = pick_device(device)
         if config.threads:
             torch.set_num_threads(config.threads)
         self.model: Any = model
         self.model.to(self.device)
         self.average = copy.deepcopy(self.model).requires_grad_(False)
         self.optimizers = make_optimizers(self.model, config.optimizer, config.lr, config.embed_lr)
-        self.feed, self.out, self.config, self.log = feed, out, config, log
+        self.objective, self.out, self.config, self.log = objective, out, config, log
         self.save_tokenizer = save_tokenizer
         self.progress = Progress()
-        self.pad: int = model.config.pad_token_id
-        self.start: int = model.config.decoder_start_token_id
         self.clipped = list(self.model.parameters())
-        self.began = 0.0
 
     # --- time --------------------------------------------------------------------------------
 
@@ -151,23 +90,10 @@ class Trainer:
 
     # --- steps --------------------------------------------------------------------------------
 
-    def forward(self, batch: Batch, model: Any) -> Tensor:
-        """Logits of a batch, in bf16 where the device has it."""
-        with torch.autocast(self.device.type, dtype=torch.bfloat16):
-            inputs: dict[str, Any] = {"input_ids": batch.source, "attention_mask": batch.mask}
-            inputs |= {"decoder_input_ids": batch.decoder_input, "use_cache": False}
-            if hasattr(model, "final_logits_bias"):
-                # BART adds a bias of zeros in float32, which doubles the cost of the largest tensor there is.
-                logits: Tensor = model.lm_head(model.model(**inputs).last_hidden_state)
-            else:
-                logits = model(**inputs).logits
-            return logits
-
     def train_step(self, batch: Batch, fraction: float) -> float:
         """One step; returns the plain loss."""
         config = self.config
-        weight = config.final_edit_weight if fraction > 1 - config.final_share else config.edit_weight
-        loss, plain = weighted_loss(self.forward(batch, self.model), batch, weight)
+        loss, plain = self.objective.loss(self.model, batch, fraction)
         loss.backward()
         nn.utils.clip_grad_norm_(self.clipped, config.clip, foreach=True)
         factor = rate_factor(self.progress.step, fraction, config)
@@ -185,38 +111,13 @@ class Trainer:
         decay = min(self.config.ema, (1 + step) / (10 + step))
         torch._foreach_lerp_(list(self.average.parameters()), list(self.model.parameters()), 1 - decay)
 
-    def _stream(self) -> Iterator[Batch]:
-        """Batches without end, from main shards and, in the last share of the budget, from final ones."""
-        config, progress = self.config, self.progress
-        final = {"real_share": config.final_real_share, "clean_share": config.final_clean_share}
-        final["real_identity"] = config.final_identity
-        while True:
-            fraction = self.fraction()
-            last = fraction > 1 - config.final_share
-            kind, index = ("final", progress.final_shard) if last else ("main", progress.shard)
-            path = self.feed.wait(self.feed.prepare(kind, index, **(final if last else {})))
-            shard = Shard(path)
-            self.feed.prepare(kind, index + 1, **(final if last else {}))
-            if not last and fraction > 1 - config.final_share - 0.15:
-                self.feed.prepare("final", progress.final_shard, **final)
-            path.unlink(missing_ok=True)
-            tokens = config.early_batch_tokens if fraction < config.early_share else config.batch_tokens
-            if last:
-                progress.final_shard += 1
-            else:
-                progress.shard += 1
-            for batch in batches(shard, tokens, self.pad, self.start, seed=config.seed + index):
-                yield batch
-                if not last and self.fraction() > 1 - config.final_share:
-                    break
-
     def run(self, tick: Callable[[Trainer, float, float], None] | None = None) -> Progress:
         """Trains until the budget is spent, the steps are done, or the held-out loss stops falling."""
         progress, config = self.progress, self.config
         saved = exported = progress.seconds
         self.model.train()
         mean, stopped = 0.0, False
-        for batch in self._stream():
+        for batch in self.objective.batches(progress, self.fraction):
             began = time.monotonic()
             fraction = self.fraction()
             if fraction >= 1.0 or stopped:
@@ -240,7 +141,7 @@ class Trainer:
                 self.export(self.out / "export")
         self._pause(1.0)
         self.export(self.out / "export")
-        self.feed.close()
+        self.objective.close()
         return progress
 
     def _note(self, mean: float, fraction: float, speed: float) -> None:
@@ -257,40 +158,24 @@ class Trainer:
     def _pause(self, fraction: float) -> bool:
         """Held-out loss, a checkpoint, and whether to stop early."""
         p = self.progress
-        held = self.held_out_loss()
+        self.average.eval()
+        held = self.objective.held_out(self.average, self.device)
         if held is not None:
-            p.held.append((p.step, p.tokens, round(held, 5)))
-            p.worse = 0 if held < p.best else p.worse + 1
-            p.best = min(p.best, held)
+            p.held.append((p.step, p.tokens, round(held.loss, 5)))
+            p.worse = 0 if held.loss < p.best else p.worse + 1
+            p.best = min(p.best, held.loss)
+            note = f"; {held.note}" if held.note else ""
             self.log(
-                f"held-out loss {held:.4f} (best {p.best:.4f}) at step {p.step}, {fraction:.0%} of the budget"
+                f"held-out loss {held.loss:.4f} (best {p.best:.4f}) at step {p.step}, "
+                f"{fraction:.0%} of the budget{note}"
             )
         self.save()
         return bool(self.config.patience) and p.worse >= self.config.patience
-
-    @torch.no_grad()
-    def held_out_loss(self) -> float | None:
-        """Plain loss of the averaged model on the held-out shard, where there is one."""
-        path = self.feed.path("held", 0)
-        if not path.exists():
-            return None
-        self.average.eval()
-        total = tokens = 0.0
-        for batch in batches(Shard(path), self.config.batch_tokens, self.pad, self.start, seed=0):
-            _, plain = weighted_loss(
-                self.forward(batch.to(self.device), self.average), batch.to(self.device), 1.0
-            )
-            total += float(plain) * batch.tokens
-            tokens += batch.tokens
-        return total / max(tokens, 1)
 
     # --- files --------------------------------------------------------------------------------
 
     def save(self) -> Path:
         """A checkpoint; the newest two are kept."""
-        folder = self.out / "checkpoints"
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"step-{self.progress.step:08d}.pt"
         state = {
             "model": self.model.state_dict(),
             "average": self.average.state_dict(),
@@ -298,20 +183,16 @@ class Trainer:
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "progress": asdict(self.progress),
         }
-        partial = path.with_suffix(".tmp")
-        torch.save(state, partial)
-        partial.replace(path)
-        for old in sorted(folder.glob("step-*.pt"))[:-2]:
-            old.unlink()
+        path = save_checkpoint(self.out / "checkpoints", self.progress.step, state)
         (self.out / "progress.json").write_text(json.dumps(asdict(self.progress)))
         return path
 
     def resume(self) -> bool:
         """Goes on from the newest checkpoint, if there is one."""
-        found = sorted((self.out / "checkpoints").glob("step-*.pt"))
-        if not found:
+        newest = newest_checkpoint(self.out / "checkpoints")
+        if newest is None:
             return False
-        state = torch.load(found[-1], map_location=self.device, weights_only=True)
+        state = read_checkpoint(newest, self.device)
         self.model.load_state_dict(state["model"])
         self.average.load_state_dict(state["average"])
         # Another optimizer than before starts afresh from the same weights.
@@ -320,7 +201,7 @@ class Trainer:
                 optimizer.load_state_dict(saved)
         self.progress = Progress(**state["progress"])
         self.log(
-            f"resumed {found[-1].name}: {self.progress.tokens / 1e6:.2f}M tokens, "
+            f"resumed {newest.name}: {self.progress.tokens / 1e6:.2f}M tokens, "
             f"{self.progress.seconds / 60:.1f} minutes"
         )
         return True
