@@ -160,14 +160,13 @@ class Request:
 
 @dataclass
 class PhaseSeconds:
-    """Wall-clock seconds by phase of the loop."""
+    """Wall-clock seconds by phase of the loop; `sample` holds the walk as well."""
 
     join: float = 0.0
     propose: float = 0.0
     pack: float = 0.0
     forward: float = 0.0
     sample: float = 0.0
-    walk: float = 0.0
     commit: float = 0.0
     observe: float = 0.0
 
@@ -181,11 +180,14 @@ class DecodeStats:
     """Counters of one request, or of an engine's life.
 
     `target_calls` counts passes of the target that this row took part in (prompt reading not included),
-    `emitted` the tokens that came out, `near_ties` the tokens that `exact=True` looked at again and
+    `prompt_tokens` those of the prompts that were read and `reused_tokens` the share of them that the cache held
+    already, `emitted` the tokens that came out, `near_ties` the tokens that `exact=True` looked at again and
     `near_tie_changes` those that changed. `seconds` is filled for an engine only: a pass is shared by its rows.
     """
 
     target_calls: int = 0
+    prompt_tokens: int = 0
+    reused_tokens: int = 0
     drafted: int = 0
     accepted: int = 0
     emitted: int = 0
