@@ -1,1 +1,21 @@
-"""Passages, queries, scores, persistence; nothing of language-model decoding."""
+"""Passages, queries, scores, persistence; nothing of language-model decoding.
+
+Names are imported when they are first used, so that only what is used has to be installed.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from retrieval.faiss_store import FaissStore
+
+MODULES = {"FaissStore": "retrieval.faiss_store"}
+__all__ = ["FaissStore"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(MODULES[name]), name)

@@ -1,0 +1,180 @@
+"""A FAISS index over labelled vectors: which kind, adding, removing, candidates; knows no texts and no ids.
+
+`flat` compares with every vector: exact. `hnsw` walks a graph (Malkov and Yashunin 2016): fast, approximate, most
+memory; it cannot forget, so removed labels become tombstones. `ivfpq` probes clusters of compressed vectors
+(Jégou et al. 2011): least memory, approximate; it must be trained first. n vectors, Q queries, D dimensions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+import numpy.typing as npt
+
+from retrieval.storage.metric import Floats, Metric
+
+Labels = npt.NDArray[np.int64]
+KINDS = ("flat", "hnsw", "ivfpq")
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class IndexConfig:
+    """FAISS's parameters by their usual names, and when this library changes or rebuilds an index.
+
+    `auto` is flat up to `flat_until` passages, HNSW up to `hnsw_until`, IVF-PQ beyond. `ivfpq` starts flat and
+    is trained once `train_at` passages are there. Tombstones past `tombstone_share` of an index rebuild it.
+    """
+
+    m: int = 32
+    ef_construction: int = 80
+    ef_search: int = 64
+    nprobe: int = 16
+    code_bytes: int = 64
+    train_at: int = 10_000
+    flat_until: int = 500_000
+    hnsw_until: int = 5_000_000
+    tombstone_share: float = 0.2
+
+    def choose(self, asked: str, count: int) -> tuple[str, str]:
+        """The kind for `count` passages and the choice in words."""
+        if asked == "ivfpq" and count < self.train_at:
+            return "flat", f"flat (exact) until {self.train_at:,} passages can train ivfpq"
+        if asked != "auto":
+            return asked, f"{asked}, as asked"
+        if count <= self.flat_until:
+            return "flat", f"flat (exact), chosen for up to {self.flat_until:,} passages"
+        if count <= self.hnsw_until:
+            return "hnsw", f"hnsw (approximate), chosen above {self.flat_until:,} passages"
+        return "ivfpq", f"ivfpq (approximate), chosen above {self.hnsw_until:,} passages"
+
+
+class VectorIndex:
+    """Vectors by label. Searching from several threads is safe; changing needs them out of the way."""
+
+    def __init__(self, kind: str, metric: Metric, dimension: int, config: IndexConfig) -> None:
+        assert kind in KINDS, kind
+        self.kind, self.metric, self.dimension, self.config = kind, metric, dimension, config
+        self.dead: set[int] = set()
+        self.longest = 1.0 if metric.name == "cosine" else 0.0
+        self.faiss = self._flat() if kind != "hnsw" else self._hnsw()
+
+    @property
+    def exact(self) -> bool:
+        return self.kind == "flat"
+
+    @property
+    def keeps_vectors(self) -> bool:
+        """Whether vectors can be read back as they were added."""
+        return self.kind != "ivfpq"
+
+    def __len__(self) -> int:
+        return int(self.faiss.ntotal) - len(self.dead)
+
+    def _faiss_metric(self) -> int:
+        return int(faiss.METRIC_INNER_PRODUCT if self.metric.higher_is_nearer else faiss.METRIC_L2)
+
+    def _flat(self) -> Any:
+        return faiss.IndexIDMap2(faiss.IndexFlat(self.dimension, self._faiss_metric()))
+
+    def _hnsw(self) -> Any:
+        graph = faiss.IndexHNSWFlat(self.dimension, self.config.m, self._faiss_metric())
+        graph.hnsw.efConstruction = self.config.ef_construction
+        return faiss.IndexIDMap2(graph)
+
+    def train(self, matrix: Floats) -> None:
+        """Make this an IVF-PQ over clusters and codes learned from `matrix [n, D]`; the index must be empty."""
+        assert self.kind == "ivfpq", self.kind
+        assert not self.faiss.ntotal
+        lists = max(
+            1, min(int(4 * len(matrix) ** 0.5), len(matrix) // 39)
+        )  # FAISS wants 39 points per centroid
+        size = max(s for s in range(1, self.config.code_bytes + 1) if self.dimension % s == 0)
+        bits = 8 if len(matrix) >= 39 * 256 else 4
+        coarse = faiss.IndexFlat(self.dimension, self._faiss_metric())
+        index = faiss.IndexIVFPQ(coarse, self.dimension, lists, size, bits, self._faiss_metric())
+        index.cp.min_points_per_centroid = index.pq.cp.min_points_per_centroid = 1
+        index.train(matrix)
+        self.faiss = index
+
+    def add(self, labels: Labels, matrix: Floats) -> None:
+        """Add `matrix [n, D]` (prepared by the metric) under new labels."""
+        if len(labels):
+            self.faiss.add_with_ids(matrix, labels)
+            lengths = np.einsum("nd,nd->n", matrix, matrix)
+            self.longest = max(self.longest, float(np.sqrt(lengths.max())))
+
+    def remove(self, labels: Iterable[int]) -> None:
+        gone = np.fromiter(labels, dtype=np.int64)
+        if self.kind == "hnsw":
+            self.dead.update(gone.tolist())
+        elif len(gone):
+            self.faiss.remove_ids(gone)
+
+    def too_many_tombstones(self) -> bool:
+        return len(self.dead) > self.config.tombstone_share * self.faiss.ntotal
+
+    def labels(self) -> Labels:
+        """Every label in the index, tombstones included, `[n]`."""
+        if self.kind != "ivfpq":
+            return np.asarray(faiss.vector_to_array(self.faiss.id_map), dtype=np.int64)
+        lists = self.faiss.invlists
+        parts = [
+            faiss.rev_swig_ptr(lists.get_ids(i), lists.list_size(i)).copy()
+            for i in range(lists.nlist)
+            if lists.list_size(i)
+        ]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+
+    def vectors(self, labels: Labels) -> Floats:
+        """Stored vectors `[n, D]` of labels that are in the index."""
+        assert self.keeps_vectors
+        return np.asarray(self.faiss.reconstruct_batch(labels), dtype=np.float32).reshape(-1, self.dimension)
+
+    def candidates(self, queries: Floats, k: int, allowed: Labels | None = None) -> tuple[Floats, Labels]:
+        """FAISS's k nearest per query, among the allowed labels: scores and labels `[Q, k]`, -1 where none."""
+        # One query reads the vectors from memory once; from three on, a matrix product over blocks of them
+        # is cheaper than one reading per query. FAISS by itself changes over far too late for few cores.
+        few = 3 * self.dimension
+        if faiss.cvar.distance_compute_blas_threshold != few:
+            faiss.cvar.distance_compute_blas_threshold = few
+        keep = self._selector(allowed)
+        if self.kind == "hnsw":
+            options = faiss.SearchParametersHNSW(sel=keep, efSearch=max(self.config.ef_search, k))
+        elif self.kind == "ivfpq":
+            options = faiss.SearchParametersIVF(sel=keep, nprobe=self.config.nprobe)
+        else:
+            options = faiss.SearchParameters(sel=keep) if keep else None
+        scores, labels = self.faiss.search(queries, k, params=options)
+        return scores, labels
+
+    def _selector(self, allowed: Labels | None) -> Any:
+        if allowed is not None:
+            return faiss.IDSelectorBatch(allowed)
+        if not self.dead:
+            return None
+        dead = faiss.IDSelectorBatch(np.fromiter(self.dead, dtype=np.int64))
+        keep = faiss.IDSelectorNot(dead)
+        keep.inner = dead  # FAISS holds a bare pointer to it
+        return keep
+
+    def write(self, path: Path) -> None:
+        faiss.write_index(self.faiss, str(path))
+
+    @classmethod
+    def read(cls, path: Path, kind: str, metric: Metric, config: IndexConfig) -> VectorIndex:
+        """An index from a file whose checksum was found right; RuntimeError where FAISS cannot read it."""
+        loaded = faiss.read_index(str(path))
+        index = cls(kind, metric, loaded.d, config)
+        index.faiss = loaded
+        if kind == "flat" and metric.name != "cosine" and loaded.ntotal:
+            stored = faiss.rev_swig_ptr(faiss.downcast_index(loaded.index).get_xb(), loaded.ntotal * loaded.d)
+            rows = stored.reshape(loaded.ntotal, loaded.d)
+            index.longest = float(np.sqrt(np.einsum("nd,nd->n", rows, rows).max()))
+        return index
