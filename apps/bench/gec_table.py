@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +23,7 @@ _COLUMNS = (
     "x CTranslate2 best",
     "identical",
     "passes",
+    "rounds",
     "setting",
 )
 
@@ -37,6 +40,7 @@ def _cells(entry: dict[str, Any]) -> list[str]:
         _number(entry["times_ctranslate2"], ".2f"),
         _number(100 * entry["identical"], ".1f") + " %",
         _number(entry["passes"], ".2f"),
+        str(len(entry["rounds_ms"])),
         entry["setting"],
     ]
 
@@ -76,6 +80,17 @@ def show(result: dict[str, Any]) -> None:
         say(f"{failure['name']} could not run: {failure['reason']}")
 
 
+def _rounds(by_mode: Sequence[Mapping[str, dict[str, Any]]]) -> str:
+    """Words for the rounds behind each figure, and who had fewer in any column."""
+    fewest: dict[str, int] = {}
+    for entries in by_mode:
+        for name, entry in entries.items():
+            fewest[name] = min(fewest.get(name, sys.maxsize), len(entry["rounds_ms"]))
+    most = max(fewest.values())
+    fewer = [f"{count} for {name}" for name, count in fewest.items() if count < most]
+    return f"{most} rounds" + (f" ({', '.join(fewer)})" if fewer else "")
+
+
 def readme_table(result: dict[str, Any]) -> str:
     """Milliseconds per sentence, sets and modes as columns, and the lowest identical-output rate."""
     modes = [
@@ -95,7 +110,7 @@ def readme_table(result: dict[str, Any]) -> str:
     counts = ", ".join(str(figures["sentences"]) for figures in result["sets"].values())
     note = (
         f"`{result['model']}` on {hardware_line(result['hardware'])}. Sentences per set: {counts}; median of "
-        f"{result['settings']['rounds']} rounds, contestants taking turns; identical: share of the sentences "
+        f"{_rounds(by_mode)}, contestants taking turns; identical: share of the sentences "
         "with the same tokens as transformers greedy in float32."
     )
     return f"{markdown_table(columns, rows)}\n\n{note}"

@@ -1,4 +1,4 @@
-"""This project's own entries of `bench gec`: the engine with its drafters, types and threads."""
+"""This project's own entry of `bench gec`: the engine with its drafters and types."""
 
 from __future__ import annotations
 
@@ -29,12 +29,8 @@ class EngineRunner:
     def __init__(self, model: Path, max_new_tokens: int, max_rows: int, **options: Any) -> None:
         self._engine = Engine.from_pretrained(str(model), device="cpu", max_rows=max_rows, **options)
         self._params = SamplingParams(max_new_tokens=max_new_tokens)
-        self._special: set[int] = set()
-
-    def leave_out(self, special_ids: set[int]) -> EngineRunner:
-        """Drop these ids from the outputs, so that every contestant's compare alike."""
-        self._special = special_ids
-        return self
+        # Left out, as everyone does, so that the outputs of all compare alike.
+        self._special = set(self._engine.tokenizer.all_special_ids)
 
     def __call__(self, texts: Sequence[str], rows: int) -> list[Output]:
         """Correct the texts, one by one or all at once, without having seen them before."""

@@ -6,21 +6,17 @@ included. Nothing of this project runs inside them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import Any
 
 import torch
 
-from apps.bench.timing import Output, Runner
+from apps.bench.timing import Output
 
 MISSING_CTRANSLATE2 = "ctranslate2 is not installed; it comes with the extra: pip install 'echodraft[bench]'"
-
-PROMPT_LOOKUP_TOKENS = 10  # the value of transformers' own documentation
 
 # Settings that BART's configuration lost in transformers 5 and that CTranslate2's loader still reads.
 _BART_SETTINGS = {
@@ -29,16 +25,6 @@ _BART_SETTINGS = {
     "add_final_layer_norm": False,
     "add_bias_logits": False,
 }
-
-
-def with_threads(num_threads: int, runner: Runner) -> Runner:
-    """Run with that many intra-op threads of torch."""
-
-    def threaded(texts: Sequence[str], rows: int) -> list[Output]:
-        torch.set_num_threads(num_threads)
-        return runner(texts, rows)
-
-    return threaded
 
 
 def in_chunks(texts: Sequence[str], rows: int, correct: Callable[[list[str]], list[Output]]) -> list[Output]:
@@ -80,10 +66,6 @@ class TransformersPeer:
         """Ids that frame a text and are no part of it."""
         return self._special
 
-    def source_ids(self, text: str) -> list[int]:
-        """The text's own tokens."""
-        return [i for i in self._tokenizer(text)["input_ids"] if i not in self._special]
-
     def __call__(self, texts: Sequence[str], rows: int) -> list[Output]:
         """Correct the texts, `rows` at a time."""
         return in_chunks(texts, rows, self._correct)
@@ -103,52 +85,58 @@ class TransformersPeer:
         return outputs
 
 
-class CTranslate2Model(AbstractContextManager["CTranslate2Model"]):
+@contextmanager
+def ctranslate2_copy(model: Path) -> Iterator[Path]:
     """The weights converted for CTranslate2, in a temporary folder that goes when the context ends."""
+    try:
+        import ctranslate2  # noqa: F401  (only to name the extra before any work is done)
+    except ImportError as error:
+        raise ImportError(MISSING_CTRANSLATE2) from error
+    with TemporaryDirectory(prefix="echodraft-ct2-") as folder:
+        converted = Path(folder) / "model"
+        _convert(model, str(converted))
+        yield converted
 
-    def __init__(self, model: Path, max_new_tokens: int) -> None:
-        try:
-            import ctranslate2  # noqa: F401  (only to name the extra before any work is done)
-        except ImportError as error:
-            raise ImportError(MISSING_CTRANSLATE2) from error
+
+class CTranslate2Peer:
+    """A translator over a converted copy: `workers` batches in parallel, `threads` each, `batch` rows a batch."""
+
+    def __init__(
+        self,
+        model: Path | str,
+        converted: Path | str,
+        max_new_tokens: int,
+        compute_type: str,
+        workers: int = 1,
+        threads: int = 1,
+        batch: int | None = None,
+    ) -> None:
+        import ctranslate2
         from transformers import AutoTokenizer
 
         self._tokenizer: Any = AutoTokenizer.from_pretrained(model)
         self._special = set(self._tokenizer.all_special_tokens)
         self._max_new_tokens = max_new_tokens
-        self._folder = TemporaryDirectory(prefix="echodraft-ct2-")
-        self._converted = str(Path(self._folder.name) / "model")
-        _convert(model, self._converted)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._folder.cleanup()
-
-    def runner(self, compute_type: str, workers: int, threads: int, batch: int | None = None) -> Runner:
-        """A translator of its own: `workers` batches in parallel, `threads` each, `batch` rows a batch."""
-        import ctranslate2
-
-        translator = ctranslate2.Translator(
-            self._converted,
+        self._batch = batch
+        self._translator: Any = ctranslate2.Translator(
+            str(converted),
             device="cpu",
             compute_type=compute_type,
             inter_threads=workers,
             intra_threads=threads,
         )
-        return partial(self._run, translator, batch)
 
-    def _run(self, translator: Any, batch: int | None, texts: Sequence[str], rows: int) -> list[Output]:
+    def __call__(self, texts: Sequence[str], rows: int) -> list[Output]:
+        """Correct the texts, one by one or all in one call: it sorts by length and keeps every worker busy."""
         if rows == 1:
-            return [output for text in texts for output in self._correct(translator, [text], 1)]
-        # The whole job in one call: it sorts by length and keeps every worker busy.
-        return self._correct(translator, texts, min(batch or rows, rows))
+            return [output for text in texts for output in self._correct([text], 1)]
+        return self._correct(texts, min(self._batch or rows, rows))
 
-    def _correct(self, translator: Any, texts: Sequence[str], batch: int) -> list[Output]:
+    def _correct(self, texts: Sequence[str], batch: int) -> list[Output]:
         sources = [
             self._tokenizer.convert_ids_to_tokens(ids) for ids in self._tokenizer(list(texts))["input_ids"]
         ]
-        results = translator.translate_batch(
+        results = self._translator.translate_batch(
             sources,
             beam_size=1,
             max_batch_size=batch,

@@ -1,6 +1,6 @@
 """How to time rivals fairly: the same texts, warmed up, taking turns, medians over the rounds.
 
-Knows callables that correct texts and the clock; not what runs inside them.
+Knows callables that correct texts and say how long it took; not what runs inside them, nor in which process.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-MIN_ROUNDS = 5
+MAX_TRIALS = 6
 
 
 @dataclass(frozen=True)
@@ -22,31 +22,23 @@ class Output:
     passes: int | None = None
 
 
+@dataclass(frozen=True)
+class Run:
+    """One turn over the texts: wall-clock seconds of the work alone, and by phase where the runtime tells."""
+
+    seconds: float
+    outputs: list[Output]
+    phases: Mapping[str, float] = field(default_factory=dict)
+
+
 # Texts in, outputs out, in order; the number is how many rows may be worked on at once (1: one call a text).
 Runner = Callable[[Sequence[str], int], list[Output]]
+# The same, timed by whoever runs it. Raises RunFailed.
+Racer = Callable[[Sequence[str], int], Run]
 
 
-@dataclass(frozen=True)
-class Contestant:
-    """One row of the table: a name and the settings among which the fastest is used, each by its label."""
-
-    name: str
-    variants: Mapping[str, Runner]
-
-
-@dataclass
-class Timing:
-    """What one contestant did: seconds of every round over all the texts, and the last round's outputs."""
-
-    name: str
-    setting: str
-    outputs: list[Output]
-    seconds: list[float] = field(default_factory=list)
-
-    @property
-    def ms_per_text(self) -> float:
-        """Median over the rounds, in milliseconds for one text."""
-        return 1000.0 * statistics.median(self.seconds) / len(self.outputs)
+class RunFailed(RuntimeError):
+    """A contestant could not load or could not correct these texts; the message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -57,63 +49,107 @@ class Failure:
     reason: str
 
 
-def seconds_of(runner: Runner, texts: Sequence[str], rows: int) -> float:
-    """Wall-clock seconds of one run over all texts."""
-    start = time.perf_counter()
-    runner(texts, rows)
-    return time.perf_counter() - start
+@dataclass(frozen=True)
+class Entrant:
+    """A contestant at the setting chosen for it, and the rounds it is to run."""
+
+    name: str
+    setting: str
+    racer: Racer
+    rounds: int
 
 
-def fastest_variant(contestant: Contestant, texts: Sequence[str], rows: int) -> str:
-    """Return the label of the quickest variant: best of two runs over the texts, after one to warm up."""
-    if len(contestant.variants) == 1:
-        return next(iter(contestant.variants))
+@dataclass
+class Timing:
+    """What one contestant did: every round over all the texts."""
+
+    name: str
+    setting: str
+    runs: list[Run] = field(default_factory=list)
+
+    @property
+    def median(self) -> Run:
+        """The round that took the median time; the slower of the two in the middle."""
+        return sorted(self.runs, key=lambda run: run.seconds)[len(self.runs) // 2]
+
+    @property
+    def ms_per_text(self) -> float:
+        """Median over the rounds, in milliseconds for one text."""
+        seconds = statistics.median(run.seconds for run in self.runs)
+        return 1000.0 * seconds / len(self.runs[0].outputs)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The quickest setting in the trial, and the seconds that one text took with it."""
+
+    setting: str
+    seconds_per_text: float
+
+
+def choose(racers: Mapping[str, Racer], texts: Sequence[str], rows: int, patience: float = 0.8) -> Choice:
+    """Return the quickest of the settings: each one's best run over the texts, after one to warm up.
+
+    They take turns, until `patience` seconds a setting are spent. A setting that fails is left out. Raises
+    RunFailed, with the first reason, when all do.
+    """
     best: dict[str, float] = {}
-    for label, runner in contestant.variants.items():
-        runner(texts, rows)
-        best[label] = min(seconds_of(runner, texts, rows) for _ in range(2))
-    return min(best, key=lambda label: best[label])
-
-
-def _enter(contestant: Contestant, texts: Sequence[str], rows: int, trial: int) -> Timing | Failure:
-    """Choose the setting on the first texts, then run all of them once to warm up."""
-    try:
-        setting = fastest_variant(contestant, texts[:trial], rows)
-        outputs = contestant.variants[setting](texts, rows)
-    except (ImportError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
-        return Failure(contestant.name, f"{type(error).__name__}: {error}".split("\n")[0])
-    return Timing(contestant.name, setting, outputs)
+    reason: RunFailed | None = None
+    for label, racer in racers.items():
+        try:
+            racer(texts, rows)
+        except RunFailed as failed:
+            reason = reason or failed
+        else:
+            best[label] = float("inf")
+    if not best:
+        raise reason or RunFailed("no settings to choose from")
+    spent = 0.0
+    for _ in range(MAX_TRIALS):
+        for label, fastest in best.items():
+            seconds = racers[label](texts, rows).seconds
+            best[label] = min(fastest, seconds)
+            spent += seconds
+        if spent >= patience * len(best):
+            break
+    setting = min(best, key=lambda label: best[label])
+    return Choice(setting, best[setting] / len(texts))
 
 
 def race(
-    contestants: Sequence[Contestant],
+    entrants: Sequence[Entrant],
     texts: Sequence[str],
     rows: int,
-    rounds: int,
-    trial: int = 32,
+    *,
+    min_rounds: int = 1,
+    deadline: float = float("inf"),
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> tuple[list[Timing], list[Failure]]:
-    """Time every contestant over the texts, one after the other in each round.
+    """Time every entrant over the texts, one after the other in each round, after one run to warm up.
 
     Taking turns spreads a slow minute of the machine over all of them; every round starts with another one.
-    `trial` texts are spent on choosing each one's setting. One that raises is reported, not dropped.
+    From `min_rounds` on, no round starts that would not be done at `deadline` (`time.monotonic()`). One that
+    fails is reported, not dropped.
     """
-    timings: list[Timing] = []
+    racing = {entrant.name: entrant for entrant in entrants}
+    timings = {entrant.name: Timing(entrant.name, entrant.setting) for entrant in entrants}
     failures: list[Failure] = []
-    by_name = {contestant.name: contestant for contestant in contestants}
-    for contestant in contestants:
-        on_progress(f"warm-up: {contestant.name}")
-        entry = _enter(contestant, texts, rows, trial)
-        if isinstance(entry, Timing):
-            timings.append(entry)
-        else:
-            failures.append(entry)
-    for turn in range(rounds):
-        on_progress(f"round {turn + 1} of {rounds}")
-        first = turn % max(len(timings), 1)
-        for timing in timings[first:] + timings[:first]:
-            runner = by_name[timing.name].variants[timing.setting]
-            start = time.perf_counter()
-            timing.outputs = runner(texts, rows)
-            timing.seconds.append(time.perf_counter() - start)
-    return timings, failures
+    last = 0.0
+    for number in range(max((entrant.rounds for entrant in entrants), default=0) + 1):
+        started = time.monotonic()
+        if number > min_rounds and started + last > deadline:
+            break
+        on_progress(f"round {number}" if number else "warm-up")
+        waiting = [entrant for entrant in racing.values() if number <= entrant.rounds]
+        first = max(number - 1, 0) % max(len(waiting), 1)
+        for entrant in waiting[first:] + waiting[:first]:
+            try:
+                run = entrant.racer(texts, rows)
+            except RunFailed as failed:
+                failures.append(Failure(entrant.name, str(failed)))
+                del racing[entrant.name], timings[entrant.name]
+                continue
+            if number:
+                timings[entrant.name].runs.append(run)
+        last = time.monotonic() - started
+    return list(timings.values()), failures

@@ -7,36 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTokenizerFast
 
-from apps.bench.peers import CTranslate2Model, TransformersPeer, in_chunks
+from apps.bench.contestants import CONTESTANTS
+from apps.bench.peers import TransformersPeer, ctranslate2_copy, in_chunks
 from apps.bench.timing import Output
+from apps.bench.worker import LOADERS, Job, Load
 
 TEXTS = ["a b c", "b", "c a b a c b a", "a a"]
 MAX_NEW_TOKENS = 12
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a random model of the shipped class, stored in bfloat16 as the shipped one is."""
-    folder = tmp_path_factory.mktemp("bart")
-    words = ["<s>", "<pad>", "</s>", "<unk>", *"abcdefgh"]
-    inner = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
-    inner.pre_tokenizer = pre_tokenizers.Whitespace()
-    inner.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 2)])
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=inner, bos_token="<s>", eos_token="</s>", pad_token="<pad>", unk_token="<unk>"
-    )
-    tokenizer.save_pretrained(folder)
-    torch.manual_seed(0)
-    config = BartConfig(
-        vocab_size=len(words), d_model=16, encoder_layers=2, decoder_layers=1, encoder_attention_heads=2,
-        decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, max_position_embeddings=64,
-        forced_eos_token_id=None, decoder_start_token_id=2, init_std=0.5,
-    )  # fmt: skip
-    BartForConditionalGeneration(config).to(torch.bfloat16).save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -58,23 +36,27 @@ def test_prompt_lookup_writes_the_same_tokens_and_does_not_do_batches(
         peer(TEXTS, rows=2)
 
 
-@pytest.mark.parametrize("rows", [1, 3])
-def test_ctranslate2_converts_the_weights_and_writes_the_same_tokens(
-    model: Path, greedy: list[Output], rows: int
-) -> None:
+def test_every_contestant_and_setting_writes_the_same_tokens(model: Path, greedy: list[Output]) -> None:
     pytest.importorskip("ctranslate2", reason="the extra `bench` is not installed")
-    with CTranslate2Model(model, MAX_NEW_TOKENS) as converted:
-        outputs = converted.runner("float32", workers=2, threads=1)(TEXTS, rows)
-        folder = Path(converted._folder.name)
-        assert folder.exists()
-    assert [out.token_ids for out in outputs] == [out.token_ids for out in greedy]
-    assert not folder.exists()
+    expected = [out.token_ids for out in greedy]
+    with ctranslate2_copy(model) as converted:
+        job = Job(str(model), MAX_NEW_TOKENS, max_rows=3, converted=str(converted))
+        for contestant in CONTESTANTS:
+            if contestant.options.get("dtype", contestant.options.get("compute_type")) != "float32":
+                continue  # other number types may break near-ties differently
+            for setting in contestant.settings:
+                options = {**contestant.options, **setting.options}
+                runner = LOADERS[contestant.kind](Load(contestant.kind, job, threads=1, options=options))
+                assert [out.token_ids for out in runner(TEXTS, 1)] == expected, contestant.name
+                if "prompt_lookup_tokens" not in options:
+                    assert [out.token_ids for out in runner(TEXTS, 3)] == expected, contestant.name
+    assert not converted.exists()
 
 
 def test_a_missing_extra_names_itself(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    with pytest.raises(ImportError, match=r"echodraft\[bench\]"):
-        CTranslate2Model(model, MAX_NEW_TOKENS)
+    with pytest.raises(ImportError, match=r"echodraft\[bench\]"), ctranslate2_copy(model):
+        pass
 
 
 def test_batches_are_sorted_by_length_and_put_back_in_order() -> None:

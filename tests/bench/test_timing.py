@@ -7,49 +7,82 @@ from collections.abc import Sequence
 
 import pytest
 
-from apps.bench.timing import Contestant, Output, Runner, Timing, fastest_variant, race
+from apps.bench.timing import Entrant, Output, Racer, Run, RunFailed, Timing, choose, race
 
 TEXTS = ["one", "two", "three"]
 
 
-def runner(log: list[str], name: str, seconds: float = 0.0) -> Runner:
-    def run(texts: Sequence[str], rows: int) -> list[Output]:
+def racer(log: list[str], name: str, *seconds: float) -> Racer:
+    """Claims these seconds, run by run, the last of them for all further runs."""
+    left = list(seconds or (1.0,))
+
+    def run(texts: Sequence[str], rows: int) -> Run:
         log.append(name)
-        time.sleep(seconds)
-        return [Output((len(text),), text, 1) for text in texts]
+        spent = left.pop(0) if len(left) > 1 else left[0]
+        return Run(spent, [Output((len(text),), text, 1) for text in texts])
 
     return run
 
 
+def broken(texts: Sequence[str], rows: int) -> Run:
+    raise RunFailed("ValueError: batches are not supported")
+
+
 def test_contestants_take_turns_and_each_round_starts_with_another() -> None:
     log: list[str] = []
-    entries = [Contestant(name, {"only": runner(log, name)}) for name in "abc"]
-    timings, failures = race(entries, TEXTS, rows=1, rounds=3)
+    entrants = [Entrant(name, "only", racer(log, name), 3) for name in "abc"]
+    timings, failures = race(entrants, TEXTS, rows=1)
     assert "".join(log) == "abc" + "abc" + "bca" + "cab"
     assert not failures
-    assert [len(timing.seconds) for timing in timings] == [3, 3, 3]
+    assert [len(timing.runs) for timing in timings] == [3, 3, 3]
 
 
-def test_the_fastest_setting_is_the_one_that_runs() -> None:
+def test_a_slow_contestant_may_run_fewer_rounds_than_the_others() -> None:
     log: list[str] = []
-    entry = Contestant("a", {"slow": runner(log, "slow", 0.02), "fast": runner(log, "fast")})
-    assert fastest_variant(entry, TEXTS, rows=1) == "fast"
-    timings, _ = race([entry], TEXTS, rows=1, rounds=1)
-    assert timings[0].setting == "fast"
-    assert log[-2:] == ["fast", "fast"]
+    entrants = [Entrant("a", "only", racer(log, "a"), 4), Entrant("slow", "only", racer(log, "s"), 2)]
+    timings, _ = race(entrants, TEXTS, rows=1)
+    assert "".join(log) == "as" + "as" + "sa" + "a" + "a"
+    assert [len(timing.runs) for timing in timings] == [4, 2]
+
+
+def test_no_round_starts_after_the_deadline_but_the_fewest_are_run() -> None:
+    entrants = [Entrant("a", "only", racer([], "a"), 9)]
+    timings, _ = race(entrants, TEXTS, rows=1, min_rounds=3, deadline=time.monotonic())
+    assert len(timings[0].runs) == 3
+
+
+def test_the_fastest_setting_is_chosen_and_its_cost_is_known() -> None:
+    choice = choose({"slow": racer([], "slow", 0.6), "fast": racer([], "fast", 0.3)}, TEXTS, rows=1)
+    assert choice.setting == "fast"
+    assert choice.seconds_per_text == pytest.approx(0.1)
+
+
+def test_the_warm_up_run_does_not_count_in_the_choice() -> None:
+    settings = {"cold": racer([], "cold", 9.0, 0.1), "warm": racer([], "warm", 0.2)}
+    assert choose(settings, TEXTS, rows=1).setting == "cold"
+
+
+def test_settings_take_turns_until_the_patience_is_spent() -> None:
+    log: list[str] = []
+    choose({"a": racer(log, "a", 0.5), "b": racer(log, "b", 0.5)}, TEXTS, rows=1, patience=0.8)
+    assert "".join(log) == "ab" + "ab" + "ab"
+
+
+def test_a_setting_that_fails_is_left_out_and_all_failing_is_told() -> None:
+    assert choose({"bad": broken, "good": racer([], "good")}, TEXTS, rows=1).setting == "good"
+    with pytest.raises(RunFailed, match="batches are not supported"):
+        choose({"bad": broken}, TEXTS, rows=1)
 
 
 def test_a_contestant_that_cannot_run_is_reported_with_its_reason() -> None:
-    def broken(texts: Sequence[str], rows: int) -> list[Output]:
-        raise ValueError("batches are not supported\nand more words")
-
-    timings, failures = race(
-        [Contestant("good", {"only": runner([], "good")}), Contestant("bad", {"only": broken})], TEXTS, 2, 1
-    )
+    entrants = [Entrant("bad", "only", broken, 1), Entrant("good", "only", racer([], "good"), 1)]
+    timings, failures = race(entrants, TEXTS, rows=2)
     assert [timing.name for timing in timings] == ["good"]
     assert [(f.name, f.reason) for f in failures] == [("bad", "ValueError: batches are not supported")]
 
 
 def test_the_figure_is_the_median_over_rounds_per_text() -> None:
-    timing = Timing("a", "only", [Output((1,), "x")] * 4, seconds=[1.0, 2.0, 100.0])
+    outputs = [Output((1,), "x")] * 4
+    timing = Timing("a", "only", [Run(seconds, outputs) for seconds in (100.0, 2.0, 1.0)])
     assert timing.ms_per_text == pytest.approx(500.0)
+    assert timing.median.seconds == 2.0
