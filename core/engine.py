@@ -22,10 +22,14 @@ from core.budget import ASSUMED_DOUBLING, Budget, MeasuredBudget
 from core.choosing import Chooser
 from core.drafters.base import Drafter
 from core.packing import PackedRow
+from core.slots import Slots
 from core.targets.base import Target
 from core.text import TextStream
 from core.timing import PhaseClock
 from core.types import Completion, DecodeStats, DraftTree, Request, SamplingParams, Sequence, Verdict
+
+#: Finished rows that stay in the cache where nothing else is asked for: some conversations, some documents.
+PREFIX_ROWS = 4
 
 
 class Engine:
@@ -34,6 +38,11 @@ class Engine:
     `drafter` is a name from `core.drafters.names()` or a `Drafter`; `verification` a name from
     `core.verification.RULES`. `exact=True` looks again, with a pass of one token of that row alone, at tokens
     whose two best scores lie closer than `near_tie_gap`. `max_rows` bounds the running batch.
+
+    `prefix_rows` finished rows stay in the cache, the least recently used leaving first, each with the memory of
+    a running one: a prompt that begins like one of them, or like a running one, takes that much over and reads
+    only the rest. By default 4 for decoder-only models, which take over any common beginning, and 0 for
+    encoder-decoder models, where only an equal source can be (its encoder output). 0 switches it off.
     """
 
     def __init__(
@@ -46,12 +55,17 @@ class Engine:
         exact: bool = False,
         near_tie_gap: float | None = None,
         max_rows: int = 32,
+        prefix_rows: int | None = None,
         budget: Budget | None = None,
     ) -> None:
         if max_rows < 1:
             raise ValueError(f"max_rows={max_rows} must be at least 1")
+        if prefix_rows is None:
+            prefix_rows = 0 if target.is_encoder_decoder else PREFIX_ROWS
+        if prefix_rows < 0:
+            raise ValueError(f"prefix_rows={prefix_rows} must be 0 (nothing is taken over) or greater")
         self.target = target
-        self.target.bound(max_rows)
+        self.target.bound(max_rows, num_parked=prefix_rows)
         self.tokenizer = tokenizer
         self.drafter = drafters.create(drafter, target) if isinstance(drafter, str) else drafter
         self.stats = DecodeStats()
@@ -59,7 +73,7 @@ class Engine:
         doubling = ASSUMED_DOUBLING[target.device.type]
         self.budget = MeasuredBudget(target.query_bucket, doubling=doubling) if budget is None else budget
         self.max_rows = max_rows
-        self.running: list[Sequence] = []
+        self._slots = Slots(target, prefix_rows)
         self._waiting: deque[Sequence] = deque()
         self._streams: dict[int, TextStream] = {}
         self._ids = itertools.count()
@@ -86,6 +100,11 @@ class Engine:
         """
         target, tokenizer = loading.load(name, device, dtype, cuda_graphs=cuda_graphs)
         return cls(target, tokenizer, drafter, **options)
+
+    @property
+    def running(self) -> list[Sequence]:
+        """The rows of the batch, in the order of their slots."""
+        return self._slots.running
 
     # -- what callers use -----------------------------------------------------------------------------
 
@@ -265,24 +284,18 @@ class Engine:
         if not self._waiting or free < min(len(self._waiting), max(1, self.max_rows // 4)):
             return
         with self._clock.phase("join"):
-            joining = list(itertools.islice(self._waiting, free))
-            first_slot = len(self.running)
-            lengths = self.target.join(first_slot, [row.prompt_ids for row in joining])
-            for row, length in zip(joining, lengths, strict=True):
-                row.cache_len = length
-                assert row.cache_len == len(row.tokens) - 1, "a joining row must have one pending token"
-                self.drafter.begin(row)
-                # Only now: a row whose prompt could not be read is still waiting, and can be cancelled.
-                self._waiting.popleft()
-                self.running.append(row)
+            self._slots.join(list(itertools.islice(self._waiting, free)), self._begin)
+
+    def _begin(self, row: Sequence) -> None:
+        self.drafter.begin(row)
+        # Only now: a row whose prompt could not be read is still waiting, and can be cancelled.
+        self._waiting.remove(row)
+        self.stats.prompt_tokens += row.stats.prompt_tokens
+        self.stats.reused_tokens += row.stats.reused_tokens
 
     def _remove(self, rows: list[Sequence]) -> None:
-        """Free the slots of rows that are done, moving the last row into each gap."""
         for row in rows:
-            slot, last = self.running.index(row), len(self.running) - 1
-            self.target.leave(slot, last, self.running[last].cache_len)
-            self.running[slot] = self.running[last]
-            self.running.pop()
+            self._slots.leave(row)
             self.drafter.end(row)
 
     def _pieces(self, row: Sequence) -> Iterator[str]:

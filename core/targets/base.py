@@ -13,6 +13,7 @@ import torch
 
 from core.cache import RaggedCache
 from core.packing import PackedRow, Pass, pack
+from core.prefixes import common_prefix
 from core.targets.runners import Capture, EagerRunner, PassOutput, Runner, StaticRunner, power_of_two
 
 __all__ = ["PassOutput", "Target", "UnsupportedModelError"]
@@ -56,6 +57,8 @@ class Target(ABC):
         self.dtype = dtype
         self.device = device
         self.runner: Runner = EagerRunner(device)
+        #: Whose rows the slots hold: who finds another name here has lost what lay behind its running rows.
+        self.owner: object | None = None
 
     # -- what a subclass provides ---------------------------------------------------------------------
 
@@ -70,9 +73,22 @@ class Target(ABC):
     def join(self, first_slot: int, prompts: Seq[Seq[int]]) -> list[int]:
         """Let rows in at `first_slot, ...`; returns how many tokens of each the cache now holds."""
         self.reserve(first_slot + len(prompts), max(len(p) for p in prompts))
-        starts = [list(self.start_tokens(p)) for p in prompts]
-        self._prefill(first_slot, starts)
-        return [len(tokens) - 1 for tokens in starts]
+        return self._prefill(first_slot, prompts, [0] * len(prompts))
+
+    # -- what a row may take over from another --------------------------------------------------------
+
+    def shared(self, prompt: Seq[int], held: Seq[int]) -> int:
+        """How many tokens of the prompt a slot that holds `held` spares reading; the last one stays pending."""
+        return min(common_prefix(prompt, held), len(prompt) - 1)
+
+    def copy_shared(self, source_slot: int, slot: int, num_tokens: int) -> None:
+        """Let a slot hold the first `num_tokens` of what another one holds."""
+        self.cache.move(source_slot, slot, num_tokens)
+
+    def resume(self, first_slot: int, prompts: Seq[Seq[int]], shared: Seq[int]) -> list[int]:
+        """Like `join`, for rows whose slots hold the first `shared[i]` tokens of their prompts already."""
+        self.reserve(first_slot + len(prompts), max(len(p) for p in prompts))
+        return self._prefill(first_slot, prompts, shared)
 
     # -- what is the same for all ---------------------------------------------------------------------
 
@@ -85,7 +101,7 @@ class Target(ABC):
         """From now on run passes in few shapes at fixed addresses, each prepared once by `capture`."""
         self.runner = StaticRunner(capture, self.caches, self.dtype, self.device)
 
-    def bound(self, num_rows: int, length: int | None = None) -> None:
+    def bound(self, num_rows: int, length: int | None = None, num_parked: int = 0) -> None:
         """Make room for so many rows of `length` entries at once, so that what is captured stays valid.
 
         Without a length, and with no cache of so many rows yet: as much as a share of the device's free memory
@@ -93,7 +109,7 @@ class Target(ABC):
         """
         if not isinstance(self.runner, StaticRunner):
             return
-        slots = power_of_two(num_rows)
+        slots = self.row_bucket(num_rows) + num_parked
         for cache in self.caches:
             room = length
             if room is None and self.device.type == "cuda" and cache.num_slots < slots:
@@ -110,6 +126,11 @@ class Target(ABC):
             capacity = _doubled(max(self.cache.capacity, 32), length)
             self.cache.reserve(slots, capacity)
 
+    def reserve_slots(self, num_slots: int) -> None:
+        """Make room for so many rows of the present capacity, and no more."""
+        for cache in self.caches:
+            cache.reserve(num_slots, cache.capacity)
+
     def pack(self, rows: Seq[PackedRow], first_slot: int = 0) -> Pass:
         """Tensors of one pass over `rows`, shapes rounded up to this target's buckets."""
         num_queries = self.query_bucket(max(row.num_queries for row in rows))
@@ -123,6 +144,10 @@ class Target(ABC):
             device=self.runner.pack_device,
             first_slot=first_slot,
         )
+
+    def row_bucket(self, num_rows: int) -> int:
+        """The slots, from 0 on, that a pass over so many rows may write to: padded rows write too."""
+        return self.runner.row_bucket(num_rows)
 
     def query_bucket(self, num_queries: int) -> int:
         """Query counts are rounded up to few values: oneDNN and CUDA graphs prepare each shape they meet."""
@@ -145,17 +170,24 @@ class Target(ABC):
         if slot != last_slot:
             self.cache.move(last_slot, slot, last_length)
 
-    def _prefill(self, first_slot: int, token_lists: Seq[Seq[int]]) -> None:
-        """Read all but the last token of each row, in chunks of equal width."""
-        longest = max(len(tokens) for tokens in token_lists) - 1
-        for start in range(0, longest, self.prefill_chunk):
-            rows = []
-            for tokens in token_lists:
-                end = min(start + self.prefill_chunk, len(tokens) - 1)
+    def _prefill(self, first_slot: int, prompts: Seq[Seq[int]], kept: Seq[int]) -> list[int]:
+        """Read all but the last token of each row from its own `kept` on, in chunks of equal width; returns how
+        many tokens of each the cache then holds.
+
+        Rows with nothing to read are left out at both ends of the slots.
+        """
+        rows = [list(self.start_tokens(prompt)) for prompt in prompts]
+        ends = [len(tokens) - 1 for tokens in rows]
+        starts = list(kept)
+        while unread := [i for i, (start, end) in enumerate(zip(starts, ends, strict=True)) if start < end]:
+            packed = []
+            for i in range(unread[0], unread[-1] + 1):
+                stop = min(starts[i] + self.prefill_chunk, ends[i])
                 # A row that is read already repeats a token behind its end, where it does no harm.
-                begin = min(start, end)
-                rows.append(PackedRow(begin, list(tokens[begin:end]) or [tokens[-1]]))
-            self.read(self.pack(rows, first_slot))
+                packed.append(PackedRow(starts[i], rows[i][starts[i] : stop] or rows[i][-1:]))
+                starts[i] = stop
+            self.read(self.pack(packed, first_slot + unread[0]))
+        return ends
 
     def read(self, batch: Pass) -> None:
         """A pass whose logits nobody wants."""

@@ -87,6 +87,19 @@ class EncoderDecoder(Target):
         self.source_lengths[first_slot:] = [len(p) for p in prompts]
         return super().join(first_slot, prompts)
 
+    def shared(self, prompt: Seq[int], held: Seq[int]) -> int:
+        """The whole of an equal source, or nothing: an encoder looks both ways."""
+        return len(prompt) if list(prompt) == list(held) else 0
+
+    def copy_shared(self, source_slot: int, slot: int, num_tokens: int) -> None:
+        self.cross_cache.move(source_slot, slot, num_tokens)
+
+    def resume(self, first_slot: int, prompts: Seq[Seq[int]], shared: Seq[int]) -> list[int]:
+        """Like `join`, for rows whose sources are encoded already."""
+        assert list(shared) == [len(p) for p in prompts], "a source is taken over as a whole"
+        self.source_lengths[first_slot:] = shared
+        return super().join(first_slot, prompts)
+
     def leave(self, slot: int, last_slot: int, last_length: int) -> None:
         super().leave(slot, last_slot, last_length)
         if slot != last_slot:

@@ -45,6 +45,8 @@ class Runner(Protocol):
 
     pack_device: torch.device
 
+    def row_bucket(self, num_rows: int) -> int: ...
+
     def query_bucket(self, num_queries: int) -> int: ...
 
     def key_bucket(self, length: int) -> int: ...
@@ -59,6 +61,10 @@ class EagerRunner:
 
     def __init__(self, device: torch.device) -> None:
         self.pack_device = device
+
+    def row_bucket(self, num_rows: int) -> int:
+        """No row is added."""
+        return num_rows
 
     def query_bucket(self, num_queries: int) -> int:
         """1, 2, 3, 4, then multiples of 4 up to 32, then of 16."""
@@ -121,6 +127,10 @@ class StaticRunner:
         """What is captured now."""
         return list(self._captured)
 
+    def row_bucket(self, num_rows: int) -> int:
+        """Powers of two."""
+        return power_of_two(num_rows) if num_rows else 0
+
     def query_bucket(self, num_queries: int) -> int:
         """Powers of two up to 128; above that only prompts are read, in multiples of 64."""
         return power_of_two(num_queries) if num_queries <= 128 else -(-num_queries // 64) * 64
@@ -136,7 +146,7 @@ class StaticRunner:
     @torch.inference_mode()
     def run(self, call: Call, batch: Pass, need_hidden: bool) -> PassOutput:
         num_rows, num_queries = batch.tokens.shape
-        bucket = power_of_two(num_rows)
+        bucket = self.row_bucket(num_rows)
         shape = Shape(bucket, num_queries, batch.key_length, batch.source_key_length, need_hidden)
         if not self._is_worthwhile(batch, shape):
             return call(batch.to(self._device), need_hidden)

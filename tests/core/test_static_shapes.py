@@ -50,6 +50,7 @@ def test_static_shapes_write_the_tokens_of_plain_eager_decoding(family: str, sam
     truth = {tuple(r.prompt): c.token_ids for r, c in zip(asked, plain, strict=True)}
     truth |= {tuple(repetitive(7 + i, seed=50 + i)): [] for i in range(5)}
     static = engine(target(family), Scripted(truth))
+    static.target.bound(5, 256, num_parked=4)
     assert outcome(static.generate(asked)) == outcome(plain)
     assert outcome(run_late(static, asked, random.Random(1))) == outcome(plain)
     assert outcome(static.generate(asked[:1])) == outcome(plain[:1])
@@ -97,7 +98,7 @@ def test_a_shape_is_captured_once_and_replayed_from_then_on() -> None:
 
     made = target("llama")
     made.use_static_shapes(counting)
-    made.bound(8, 256)
+    made.bound(8, 256, num_parked=4)
     asked = requests(SAMPLING["greedy"], 5)
     plain = engine(made, "none")
     plain.generate(asked)

@@ -91,7 +91,7 @@ def _requests(num_tokens: int, seed: int) -> list[Request]:
 
 
 def _alone(target: Target, num_tokens: int) -> list[list[int]]:
-    plain = Engine(target, SilentTokenizer(), "none")
+    plain = Engine(target, SilentTokenizer(), "none", prefix_rows=0)
     return [plain.generate([request])[0].token_ids for request in _requests(num_tokens, seed=0)]
 
 
@@ -106,6 +106,7 @@ def _compare(
             drafter,
             exact=mode.is_guarded,
             max_rows=5,
+            prefix_rows=0,
             budget=FixedBudget(_NUM_NODES),
         )
         for sampling, first in (("greedy", 0), ("sampled", 5)):

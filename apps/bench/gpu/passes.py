@@ -115,7 +115,8 @@ def time_loop(
 
 def _time_step(target: Target, num_rows: int, num_nodes: int, length: int, num_steps: int) -> dict[str, Any]:
     drafter = WrongChain(num_nodes, wrong_token=7) if num_nodes else "none"
-    engine = Engine(target, SilentTokenizer(), drafter, max_rows=num_rows, budget=FixedBudget(num_nodes))
+    budget = FixedBudget(num_nodes)
+    engine = Engine(target, SilentTokenizer(), drafter, max_rows=num_rows, prefix_rows=0, budget=budget)
     generator = torch.Generator().manual_seed(0)
     # Room for one more tree behind the steps that are timed, so that no step is cut short.
     params = SamplingParams(max_new_tokens=num_steps + num_nodes + 8)

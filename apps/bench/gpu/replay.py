@@ -170,7 +170,8 @@ class Replay:
         return [_report(variant, tally, num_rows, plain) for variant, tally in tallies.items()]
 
     def _engine(self, variant: Variant, num_rows: int) -> Engine:
-        engine = Engine(self._target, SilentTokenizer(), variant.drafter, max_rows=num_rows)
+        # Every row reads its prompt, as the recorded texts are bound to the slots that read them.
+        engine = Engine(self._target, SilentTokenizer(), variant.drafter, max_rows=num_rows, prefix_rows=0)
         if variant.is_primed:
             for (rows, queries), seconds in self._seconds.items():
                 for _ in range(_PRIMED):
