@@ -121,9 +121,9 @@ def test_two_runtimes_in_processes_of_their_own_write_the_same_tokens(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     measured = run(
-        GecBench(model, tmp_path / "absent", 3, 3, 2, 12, threads=(1,), only=("copy float32",), minutes=0.01)
+        GecBench(model, tmp_path / "absent", 2, 3, 2, 6, threads=(1,), only=("copy float32",), minutes=0.01)
     )
-    assert "3 of 3 sentences, 3 rounds" in capsys.readouterr().err
+    assert "2 of 2 sentences, 3 rounds" in capsys.readouterr().err
     for mode in ("single", "batch"):
         figures = measured["sets"]["samples"][mode]
         assert [entry["name"] for entry in figures["entries"]] == [BASELINE, "echodraft copy float32"]
