@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.language_models import BaseChatModel, LangSmithParams, LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import RunnableConfig
@@ -20,7 +20,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, SecretStr, field_validator,
 
 from core import Completion, Engine, Request, SamplingParams
 
-from . import decoding, messages, templates
+from . import decoding, messages, templates, tool_calls
 from .engines import EngineSettings, SharedEngine, checked_model, default_model, engine_for
 
 #: Options that a call may carry beside `stop`, by `invoke(..., name=value)` or `bind(name=value)`.
@@ -66,6 +66,15 @@ class ChatEchodraft(BaseChatModel):
     api_key: SecretStr | None = Field(default=None, exclude=True, repr=False)
     template_options: dict[str, Any] = Field(default_factory=dict)
     _shared: SharedEngine | None = PrivateAttr(default=None)
+
+    def __new__(cls, *_: Any, **settings: Any) -> ChatEchodraft:
+        """Where the model's template has tools, one that offers `bind_tools` (as `pathlib.Path` picks its class)."""
+        made = cls
+        if cls is ChatEchodraft and _takes_tools(settings):
+            from .tool_chat_model import ToolChatEchodraft
+
+            made = ToolChatEchodraft
+        return object.__new__(made)
 
     @field_validator("stop", mode="before")
     @classmethod
@@ -186,14 +195,17 @@ class ChatEchodraft(BaseChatModel):
         finally:
             await stream.aclose()
 
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
+        return {**super()._get_ls_params(stop=stop, **kwargs), "ls_provider": "echodraft"}
+
     # -- from messages to a request and back ----------------------------------------------------------
 
     def _request(
         self, prompt: Sequence[BaseMessage], stop: list[str] | None, options: dict[str, Any]
     ) -> tuple[SharedEngine, Request, float | None]:
-        unknown = sorted(set(options) - CALL_OPTIONS)
+        unknown = sorted(set(options) - self._call_options())
         if unknown:
-            known = ", ".join(sorted(CALL_OPTIONS))
+            known = ", ".join(sorted(self._call_options()))
             raise ValueError(f"unknown option {unknown[0]!r}; a call may carry stop, {known}")
         shared = self.shared_engine(options.get("model"))
         params = self._params(stop, options)
@@ -209,6 +221,9 @@ class ChatEchodraft(BaseChatModel):
         )
         timeout: float | None = options.get("timeout", self.timeout)
         return shared, request, timeout
+
+    def _call_options(self) -> frozenset[str]:
+        return CALL_OPTIONS
 
     def _prompt_ids(
         self, engine: Engine, prompt: Sequence[BaseMessage], options: dict[str, Any]
@@ -265,3 +280,10 @@ class ChatEchodraft(BaseChatModel):
         return EngineSettings(
             model, self.drafter, self.device, self.dtype, self.exact, self.max_rows, self.threads
         )
+
+
+def _takes_tools(settings: dict[str, Any]) -> bool:
+    engine = settings.get("engine")
+    if engine is not None:
+        return tool_calls.takes_tools(engine.tokenizer.chat_template)
+    return tool_calls.takes_tools(tool_calls.template_of(str(settings.get("model") or default_model())))

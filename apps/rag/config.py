@@ -1,0 +1,61 @@
+"""The settings of a chat, and the folders that it uses when none is named.
+
+Knows names, numbers and paths. Does not load anything, so that a wrong setting is told at once.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from .engines import shipped
+
+SHIPPED_HANDBOOK = Path("data") / "handbook"
+
+
+def handbook() -> Path:
+    """The documents that ship with the repository."""
+    return shipped(SHIPPED_HANDBOOK)
+
+
+def cache_folder() -> Path:
+    """Where what can be built again is kept: `ECHODRAFT_CACHE`, or `echodraft` in the user's cache folder."""
+    own = os.environ.get("ECHODRAFT_CACHE")
+    if own:
+        return Path(own).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "echodraft"
+
+
+@dataclass(frozen=True)
+class ChatConfig:
+    """Everything that `chat`, `ask` and `eval` can be told.
+
+    `index` None is the handbook's; `model` None the shipped one; `min_score` None what suits the kind of search;
+    `history` None is a file beside the index. `k` passages are looked up; the answer has at most `max_tokens`.
+    Raises ValueError, naming the value and the remedy.
+    """
+
+    index: Path | None = None
+    model: str | None = None
+    drafter: str = "copy"
+    k: int = 5
+    min_score: float | None = None
+    follow_ups: str = "auto"
+    temperature: float = 0.0
+    seed: int = 0
+    max_tokens: int = 160
+    device: str = "auto"
+    dtype: str = "auto"
+    threads: int | None = None
+    history: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise ValueError(f"k={self.k} must be at least 1")
+        if self.max_tokens < 1:
+            raise ValueError(f"max_tokens={self.max_tokens} must be at least 1")
+        if not self.temperature >= 0:
+            raise ValueError(f"temperature={self.temperature} must be 0 (greedy) or greater")
+        if self.threads is not None and self.threads < 1:
+            raise ValueError(f"threads={self.threads} must be at least 1")
