@@ -9,10 +9,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from retrieval.bm25 import Bm25Index
     from retrieval.faiss_store import FaissStore
+    from retrieval.hybrid import HybridRetriever
 
-MODULES = {"FaissStore": "retrieval.faiss_store"}
-__all__ = ["FaissStore"]
+MODULES = {
+    "Bm25Index": "retrieval.bm25",
+    "FaissStore": "retrieval.faiss_store",
+    "HybridRetriever": "retrieval.hybrid",
+}
+__all__ = ["Bm25Index", "FaissStore", "HybridRetriever"]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,9 @@ them somebody else's. Q queries, n passages, D dimensions.
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,6 +50,7 @@ class FaissStore(SimilaritySearch):
         embedding_name: the embedding model's name, which must be the one that filled the store; by default
             the embedding's own `embedding_name`, `model_name` or `model`, or its class's name.
         config: FAISS's parameters and when to rebuild.
+        durable: flush every change to the disk, so that it outlives a power cut; without, only a killed program.
 
     Raises:
         ValueError: the folder holds another metric, index, embedding model or format, or a file in it is
@@ -64,16 +67,17 @@ class FaissStore(SimilaritySearch):
         embedding_name: str | None = None,
         config: IndexConfig | None = None,
         lock_timeout: float = 60.0,
+        durable: bool = True,
     ) -> None:
         if index is not None and index not in INDEXES:
             raise ValueError(f"index {index!r} is unknown; choose one of {', '.join(INDEXES)}")
         if path is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="faiss-store-", ignore_cleanup_errors=True)
-            path = self._temporary.name
+            path = tempfile.mkdtemp(prefix="faiss-store-")
+            weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
         self._embedding = embedding
         self._given_name = embedding_name or (model_name(embedding) if embedding else None)
         fresh = Manifest("", index or "flat", Metric(metric or "cosine").name, self._given_name)
-        self._collection = Collection(Path(path), fresh, config or IndexConfig(), lock_timeout)
+        self._collection = Collection(Path(path), fresh, config or IndexConfig(), lock_timeout, durable)
         for what, asked in (("index", index), ("metric", metric), ("embedding", self._given_name)):
             found = getattr(self._collection.manifest, what)
             if asked is not None and found is not None and asked != found:

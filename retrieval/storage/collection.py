@@ -23,17 +23,9 @@ import numpy as np
 
 from retrieval.storage.change import Change
 from retrieval.storage.locks import ReadWriteLock
-from retrieval.storage.manifest import (
-    FILE,
-    Manifest,
-    SnapshotFile,
-    broken,
-    file_sha256,
-    flush_file,
-    read_manifest,
-    write_manifest,
-)
+from retrieval.storage.manifest import FILE, Manifest, SnapshotFile, read_manifest, write_manifest
 from retrieval.storage.passages import PassageFile
+from retrieval.storage.sealed import broken, file_sha256, flush_file
 from retrieval.storage.vectors import IndexConfig, VectorIndex
 from retrieval.storage.view import ATTEMPTS, RowsGone, View, load, next_step
 
@@ -45,8 +37,10 @@ logger = logging.getLogger(__name__)
 class Collection:
     """Open or create the store in `folder`; `fresh` describes it where it is new."""
 
-    def __init__(self, folder: Path, fresh: Manifest, config: IndexConfig, lock_timeout: float) -> None:
-        self.folder, self.config = folder, config
+    def __init__(
+        self, folder: Path, fresh: Manifest, config: IndexConfig, lock_timeout: float, durable: bool
+    ) -> None:
+        self.folder, self.config, self.durable = folder, config, durable
         self._threads = threading.RLock()  # one writing thread
         self._lock = ReadWriteLock()
         self._processes = filelock.FileLock(folder / "write.lock", timeout=lock_timeout)
@@ -64,7 +58,7 @@ class Collection:
                 return
             for left in [*self.folder.glob("passages.sqlite"), *self.folder.glob("vectors-*.faiss")]:
                 raise broken(left, f"is here without a {FILE}")
-            write_manifest(self.folder, replace(fresh, store=str(uuid.uuid4())))
+            write_manifest(self.folder, replace(fresh, store=str(uuid.uuid4())), self.durable)
 
     @property
     def manifest(self) -> Manifest:
@@ -142,7 +136,8 @@ class Collection:
                 yield from self._changing()
 
     def _changing(self) -> Iterator[Change]:
-        passages = PassageFile(self.folder, self.manifest.store, create=self.manifest.generation == 0)
+        new = self.manifest.generation == 0
+        passages = PassageFile(self.folder, self.manifest.store, create=new, durable=self.durable)
         self._change = change = Change(passages, self.manifest)
         complete = False
         try:
@@ -154,7 +149,7 @@ class Collection:
             if not complete:
                 change.abandon()
             elif change.rows:
-                write_manifest(self.folder, change.finish())
+                write_manifest(self.folder, change.finish(), self.durable)
             else:
                 passages.db.execute("ROLLBACK")
             passages.close()
@@ -198,12 +193,13 @@ class Collection:
                 return
             path = self._unused()
             index.write(path)
-            flush_file(path)
+            if self.durable:
+                flush_file(path)
             snapshot = SnapshotFile(
                 path.name, index.kind, manifest.generation, path.stat().st_size, file_sha256(path)
             )
             manifest = replace(manifest, snapshot=snapshot)
-            write_manifest(self.folder, manifest)
+            write_manifest(self.folder, manifest, self.durable)
             self._view.manifest = manifest
             self._unsaved = 0
             for other in self.folder.glob("vectors-*.faiss"):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+
+from retrieval.storage.sealed import broken, read_sealed, write_sealed
 
 FILE = "manifest.json"
 FORMAT = 1
@@ -40,69 +38,14 @@ class Manifest:
     format: int = FORMAT
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Put the manifest in place atomically; after a crash either the old one or this one is there."""
-    content = asdict(manifest)
-    replace_durably(folder / FILE, json.dumps({**content, "self": _seal(content)}, indent=1).encode())
+def write_manifest(folder: Path, manifest: Manifest, durable: bool = True) -> None:
+    write_sealed(folder / FILE, asdict(manifest), durable)
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The committed manifest.
-
-    Raises:
-        ValueError: not JSON, another format, fields missing or changed by hand; names the file and the remedy.
-    """
-    path = folder / FILE
-    try:
-        content = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise broken(path, f"is not JSON ({error})") from error
-    if not isinstance(content, dict) or "format" not in content:
-        raise broken(path, "is not a manifest of this library")
-    if content["format"] != FORMAT:
-        raise ValueError(f"{path} has format {content['format']!r}, this version reads {FORMAT}; index anew")
-    seal = content.pop("self", None)
-    if seal != _seal(content) or set(content) != {field.name for field in fields(Manifest)}:
-        raise broken(path, "was changed since it was written")
+    """The committed manifest; ValueError as `read_sealed`."""
+    content = read_sealed(folder / FILE, FORMAT)
+    if set(content) != {field.name for field in fields(Manifest)}:
+        raise broken(folder / FILE, "describes something other than a vector store")
     snapshot = content.pop("snapshot")
     return Manifest(**content, snapshot=SnapshotFile(**snapshot) if snapshot else None)
-
-
-def broken(path: Path, what: str) -> ValueError:
-    """The one error for a file that cannot be trusted."""
-    return ValueError(f"{path} {what}; restore the folder from a copy, or delete it and index anew")
-
-
-def file_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def replace_durably(path: Path, content: bytes) -> None:
-    """Write beside, flush to the disk, rename over, flush the folder."""
-    beside = path.with_name(path.name + ".new")
-    with beside.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-    flush_folder(path.parent)
-
-
-def flush_file(path: Path) -> None:
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
-
-
-def flush_folder(folder: Path) -> None:
-    """Make renames in a folder durable (where the system can open folders; Windows cannot)."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _seal(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

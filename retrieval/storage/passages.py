@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from retrieval.storage.manifest import broken
 from retrieval.storage.metric import Floats
+from retrieval.storage.sealed import broken
 
 FILE = "passages.sqlite"
 MANY = 500  # bound parameters per statement; SQLite's own limit is higher everywhere
@@ -46,9 +46,11 @@ class Row(NamedTuple):
 
     def digest(self) -> int:
         """128 bits over everything that the row says; lengths keep neighbouring fields apart."""
-        content = hashlib.sha256(self.vector)
+        content = hashlib.sha256(
+            bytes(self.vector or b"")
+        )  # a damaged file may lack it, or have another type
         for part in (self.id, self.metadata, self.text):
-            encoded = part.encode()
+            encoded = str(part).encode()
             content.update(len(encoded).to_bytes(8, "little") + encoded)
         content.update(self.label.to_bytes(8, "little"))
         return int.from_bytes(content.digest()[:16], "little")
@@ -57,7 +59,7 @@ class Row(NamedTuple):
 class PassageFile:
     """One open connection. `texts`, `vectors` and `matching` may be called from several threads."""
 
-    def __init__(self, folder: Path, store: str, *, create: bool = False) -> None:
+    def __init__(self, folder: Path, store: str, *, create: bool = False, durable: bool = True) -> None:
         self.path = folder / FILE
         if create and not self.path.exists():
             self._connect("rwc")
@@ -67,6 +69,8 @@ class PassageFile:
                 raise broken(self.path, "is missing")
             self._connect("rw")
         self._check(store)
+        if not durable:
+            self.db.execute("PRAGMA synchronous = OFF")
 
     def _connect(self, mode: str) -> None:
         uri = f"{self.path.absolute().as_uri()}?mode={mode}"

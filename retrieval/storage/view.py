@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from retrieval.storage.manifest import Manifest, broken, file_sha256, read_manifest
+from retrieval.storage.manifest import Manifest, read_manifest
 from retrieval.storage.metric import Floats, Metric
 from retrieval.storage.passages import PassageFile, Row, as_matrix
+from retrieval.storage.sealed import broken, file_sha256
 from retrieval.storage.vectors import IndexConfig, VectorIndex
 
 ATTEMPTS = 20
@@ -107,12 +108,15 @@ def _load(folder: Path, manifest: Manifest, config: IndexConfig) -> View:
             view.id_of[row.label], view.label_of[row.id] = row.id, row.label
         else:
             late.append(row)
+    count = len(view.id_of) + len(late)
+    unique = len(view.label_of.keys() | {row.id for row in late})
+    if not count == unique == manifest.count or f"{checksum:032x}" != manifest.checksum:
+        raise broken(view.passages.path, "does not hold what its manifest says")
+    gone = known - view.id_of.keys()
     view.take_in(late, (), config)
     view.id_of = dict(sorted(view.id_of.items()))
-    if not len(view.id_of) == len(view.label_of) == manifest.count or f"{checksum:032x}" != manifest.checksum:
-        raise broken(view.passages.path, "does not hold what its manifest says")
     if view.index:
-        view.index.remove(known - view.id_of.keys())
+        view.index.remove(gone)
     return view
 
 
