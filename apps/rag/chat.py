@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 
 from rich.console import Console
 from rich.markup import escape
@@ -66,6 +68,8 @@ class Chat:
         """Ask until the end of input or /quit."""
         is_terminal = sys.stdin.isatty()
         if is_terminal:
+            with suppress(ImportError):
+                import_module("readline")  # arrow keys and recalled lines in `input`
             self._greet()
         while True:
             line = _read_line(is_terminal)

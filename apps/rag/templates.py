@@ -40,17 +40,14 @@ def render(
         text: str = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True, **more)
         return text
 
-    try:
-        text = applied(conversation)
-        system = [turn["content"] for turn in conversation if turn["role"] == "system"]
-        if all(content.strip() in text for content in system):
+    system = [str(turn["content"]).strip() for turn in conversation if turn["role"] == "system"]
+    for turns in (conversation, merged(conversation, keep_system=True)):
+        try:
+            text = applied(turns)
+        except TemplateError:  # what templates raise of their own: "System role not supported" and the like
+            continue
+        if all(content in text for content in system):
             return text
-    except TemplateError:  # what templates raise of their own: "System role not supported" and the like
-        pass
-    try:
-        return applied(merged(conversation, keep_system=True))
-    except TemplateError:
-        pass
     try:
         return applied(merged(conversation, keep_system=False))
     except TemplateError as error:
@@ -85,12 +82,16 @@ def merged(conversation: Conversation, *, keep_system: bool) -> Conversation:
         if pending and turn["role"] == "user":
             turn["content"] = "\n\n".join([*pending, turn["content"]])
             pending = []
-        last = turns[-1] if turns else None
-        plain_turns = last is not None and set(last) == set(turn) == {"role", "content"}
-        if last is not None and plain_turns and last["role"] == turn["role"]:
-            last["content"] += "\n\n" + turn["content"]
-        else:
-            turns.append(turn)
+        _append(turns, turn)
     if pending:
-        turns.append({"role": "user", "content": "\n\n".join(pending)})
+        _append(turns, {"role": "user", "content": "\n\n".join(pending)})
     return turns
+
+
+def _append(turns: Conversation, turn: dict[str, Any]) -> None:
+    """Behind the last turn, or into it where both are plain text of one role."""
+    last = turns[-1] if turns else {}
+    if set(last) == set(turn) == {"role", "content"} and last["role"] == turn["role"]:
+        last["content"] += "\n\n" + turn["content"]
+    else:
+        turns.append(turn)
