@@ -9,6 +9,8 @@ from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from typing import Protocol
 
+import numpy as np
+
 from core.types import DraftTree
 
 #: Before anything is measured: a pass over so many queries costs twice a pass over one. A GPU reads all weights for
@@ -29,12 +31,12 @@ class Budget(Protocol):
         """The most nodes that are worth drafting for each row."""
         ...
 
-    def choose(self, trees: Seq[DraftTree]) -> int:
-        """Nodes per row to verify in the next pass; 0 is plain decoding."""
+    def choose(self, trees: Seq[DraftTree]) -> Seq[int]:
+        """How many of its first nodes each row verifies in the next pass; 0 is plain decoding."""
         ...
 
     def record(self, num_rows: int, num_queries: int, seconds: float) -> None:
-        """A pass over `num_rows` rows of `num_queries` queries took so long."""
+        """A pass over `num_rows` rows with `num_queries` queries in all took so long."""
         ...
 
 
@@ -47,15 +49,15 @@ class FixedBudget:
     def limit(self, num_rows: int) -> int:
         return self.num_nodes
 
-    def choose(self, trees: Seq[DraftTree]) -> int:
-        return self.num_nodes
+    def choose(self, trees: Seq[DraftTree]) -> Seq[int]:
+        return [self.num_nodes] * len(trees)
 
     def record(self, num_rows: int, num_queries: int, seconds: float) -> None:
         """Nothing to learn."""
 
 
 class PassTimes:
-    """T(rows, queries), measured while decoding.
+    """T(rows, queries of all rows together), measured while decoding.
 
     Each shape keeps a running estimate that follows a drop quickly and an outlier slowly. A shape counts for
     itself as far as it was measured, and for the rest it is read off the line through all shapes (a fixed cost,
@@ -83,14 +85,14 @@ class PassTimes:
             self._line = self._fit()
         fixed, slope = self._line
         measured = max(count - _WARM_UP, 0)
-        line = fixed + slope * num_rows * num_queries
+        line = fixed + slope * num_queries
         return line + (estimate - line) * measured / (measured + _TRUST)
 
     def _fit(self) -> tuple[float, float]:
         """Least squares through (queries, seconds, weight), held near the assumed shape while little is known."""
         points = [
-            (rows * queries, seconds, min(count - _WARM_UP, _FULL_WEIGHT))
-            for (rows, queries), (count, seconds) in self._seen.items()
+            (queries, seconds, min(count - _WARM_UP, _FULL_WEIGHT))
+            for (_, queries), (count, seconds) in self._seen.items()
             if count > _WARM_UP
         ]
         if not points:
@@ -110,14 +112,16 @@ class PassTimes:
 class MeasuredBudget:
     """Maximises expected tokens over measured time, so a loaded engine falls back to plain decoding by itself.
 
-    `bucket` rounds a query count up to the shape that will really run; `doubling` is how many queries are assumed
-    to double a pass's time before passes were measured; `max_nodes` bounds one row's tree and `max_queries` all
-    rows' queries together.
+    `bucket` rounds a row's query count up to the shape that will really run. `flat_bucket` does so for the queries
+    of all rows together, where a target leaves out the padding between rows: then every row gets the nodes that
+    pay, else all rows the same number. `doubling` is how many queries are assumed to double a pass's time before
+    passes were measured; `max_nodes` bounds one row's tree and `max_queries` all rows' queries together.
     """
 
     def __init__(
         self,
         bucket: Callable[[int], int],
+        flat_bucket: Callable[[int], int] | None = None,
         *,
         doubling: int = ASSUMED_DOUBLING["cpu"],
         max_nodes: int = 127,
@@ -125,6 +129,7 @@ class MeasuredBudget:
     ) -> None:
         self.times = PassTimes(doubling)
         self._bucket = bucket
+        self._flat_bucket = flat_bucket
         self._max_nodes = max_nodes
         self._max_queries = max_queries
         self._widths = sorted({self._bucket(q) for q in range(1, max_nodes + 2)})
@@ -132,16 +137,40 @@ class MeasuredBudget:
     def limit(self, num_rows: int) -> int:
         return max(1, min(self._max_nodes, self._max_queries // num_rows))
 
-    def choose(self, trees: Seq[DraftTree]) -> int:
+    def choose(self, trees: Seq[DraftTree]) -> Seq[int]:
         longest = max(len(tree) for tree in trees)
         if longest == 0:
-            return 0
+            return [0] * len(trees)
+        if self._flat_bucket is not None and len(trees) > 1:
+            return self._share(trees, self._flat_bucket)
+        return [self._same(trees, longest)] * len(trees)
+
+    def _share(self, trees: Seq[DraftTree], flat_bucket: Callable[[int], int]) -> Seq[int]:
+        """The likeliest nodes of all rows, as many as yield most tokens a second."""
+        scores = np.concatenate([_falling(tree) for tree in trees])
+        rows = np.repeat(np.arange(len(trees)), [len(tree) for tree in trees])
+        best_first = np.argsort(-scores, kind="stable")
+        num_rows, total = len(trees), len(trees) + len(scores)
+        tokens = num_rows + np.concatenate(([0.0], np.cumsum(scores[best_first])))
+        best_nodes, best_rate = 0, num_rows / self.times.predict(num_rows, flat_bucket(num_rows))
+        size = num_rows
+        while size < total:
+            size = flat_bucket(size + 1)
+            nodes = min(size, total) - num_rows
+            rate = tokens[nodes] / self.times.predict(num_rows, size)
+            if rate > best_rate:
+                best_nodes, best_rate = nodes, rate
+        counts: list[int] = np.bincount(rows[best_first[:best_nodes]], minlength=num_rows).tolist()
+        return counts
+
+    def _same(self, trees: Seq[DraftTree], longest: int) -> int:
+        """One number of nodes for all rows: each is padded to the widest."""
         num_rows = len(trees)
         gains = _expected_tokens(trees, longest)
-        best_nodes, best_rate = 0, num_rows / self.times.predict(num_rows, 1)
+        best_nodes, best_rate = 0, num_rows / self.times.predict(num_rows, num_rows)
         for width in self._widths:
             nodes = min(width - 1, longest)
-            rate = (num_rows + gains[nodes]) / self.times.predict(num_rows, width)
+            rate = (num_rows + gains[nodes]) / self.times.predict(num_rows, num_rows * width)
             if rate > best_rate:
                 best_nodes, best_rate = nodes, rate
             if nodes == longest:
@@ -156,12 +185,19 @@ class MeasuredBudget:
             taken = min(width - 1, end)
             if taken >= nodes:
                 reached = 0.0 if taken == end else (gains[taken + 1] - gains[taken]) / num_rows
-                again = self.times.predict(num_rows, self._bucket(1 + end - taken))
-                times[taken] = self.times.predict(num_rows, width) + reached * again
+                again = self.times.predict(num_rows, num_rows * self._bucket(1 + end - taken))
+                times[taken] = self.times.predict(num_rows, num_rows * width) + reached * again
         return min(times, key=times.__getitem__, default=nodes)
 
     def record(self, num_rows: int, num_queries: int, seconds: float) -> None:
         self.times.record(num_rows, num_queries, seconds)
+
+
+def _falling(tree: DraftTree) -> np.ndarray:
+    """A tree's scores, none above one before it, so that the best nodes of a tree are always its first."""
+    if tree.scores is None:
+        return np.ones(len(tree))
+    return np.minimum.accumulate(np.asarray(tree.scores, dtype=np.float64))
 
 
 def _expected_tokens(trees: Seq[DraftTree], longest: int) -> list[float]:

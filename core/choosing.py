@@ -42,7 +42,8 @@ class Chooser:
         self._guards = exact
         self._gap = _NEAR_TIE_GAPS[target.dtype] if near_tie_gap is None else near_tie_gap
         self._stats = DecodeStats() if stats is None else stats
-        self._gaps: list[list[float]] = []
+        self._gaps: list[float] = []
+        self._offsets: Seq[int] = ()
         self._suppressed = torch.tensor(target.suppressed_token_ids, dtype=torch.int64, device=target.device)
 
     def choose(self, rows: Seq[Sequence], trees: Seq[DraftTree], output: PassOutput) -> list[Verdict]:
@@ -51,16 +52,21 @@ class Chooser:
         if self.rule != "exact":
             rule = RULES[self.rule]
             return [
-                rule(logits[b, : 1 + len(tree)], tree, row.params, len(row.tokens))
-                for b, (row, tree) in enumerate(zip(rows, trees, strict=True))
+                rule(logits[start : start + 1 + len(tree)], tree, row.params, len(row.tokens))
+                for start, row, tree in zip(output.offsets, rows, trees, strict=True)
             ]
-        scores = self._scores(rows, trees, logits)
+        scores = self._scores(rows, trees, output.offsets, logits)
         if self._guards:
             best = torch.stack([best_tokens(scores).to(torch.float64), top_gap(scores).to(torch.float64)])
             chosen, self._gaps = best.tolist()
+            chosen = [int(token) for token in chosen]
         else:
             chosen = best_tokens(scores).tolist()
-        return [walk(tree, [int(t) for t in picks]) for tree, picks in zip(trees, chosen, strict=True)]
+        self._offsets = output.offsets
+        return [
+            walk(tree, chosen[start : start + 1 + len(tree)])
+            for start, tree in zip(output.offsets, trees, strict=True)
+        ]
 
     def confirm(self, rows: Seq[Sequence], trees: Seq[DraftTree], verdicts: list[Verdict]) -> list[Verdict]:
         """Look again at near ties; the accepted paths must be committed already."""
@@ -77,7 +83,7 @@ class Chooser:
     def _confirm_row(self, slot: int, row: Sequence, tree: DraftTree, verdict: Verdict) -> Verdict:
         written = [row.tokens[-1], *(tree.tokens[node] for node in verdict.path)]
         for i, node in enumerate((-1, *verdict.path)):
-            if self._gaps[slot][node + 1] >= self._gap:
+            if self._gaps[self._offsets[slot] + 1 + node] >= self._gap:
                 continue
             chosen = verdict.bonus if i == len(verdict.path) else written[i + 1]
             again = self._alone(slot, row, written[: i + 1])
@@ -95,54 +101,51 @@ class Chooser:
         transform = row.request.transform
         needs_hidden = transform is not None and transform.needs_hidden
         output = self._target.forward(batch, need_hidden=needs_hidden)
-        logits = output.logits[0, :1]
+        logits = output.row_logits(0, 1)
         if transform is not None:
-            hidden = output.hidden[0, :1] if output.hidden is not None else None
-            logits = transform.apply(logits, row.tokens + written[1:], EMPTY_TREE, hidden)
+            logits = transform.apply(logits, row.tokens + written[1:], EMPTY_TREE, output.row_hidden(0, 1))
         logits = self._without_suppressed(logits)
         return int(perturbed_scores(logits, row.params, [len(row.tokens) + depth]).argmax())
 
     def _transformed(self, rows: Seq[Sequence], trees: Seq[DraftTree], output: PassOutput) -> torch.Tensor:
-        logits = output.logits
         for b, (row, tree) in enumerate(zip(rows, trees, strict=True)):
             if row.request.transform is not None:
-                n = 1 + len(tree)
-                hidden = output.hidden[b, :n] if output.hidden is not None else None
-                logits[b, :n] = row.request.transform.apply(logits[b, :n], row.tokens, tree, hidden)
-        return self._without_suppressed(logits)
+                logits, hidden = output.row_logits(b, 1 + len(tree)), output.row_hidden(b, 1 + len(tree))
+                logits[:] = row.request.transform.apply(logits, row.tokens, tree, hidden)
+        return self._without_suppressed(output.logits)
 
     def _without_suppressed(self, logits: torch.Tensor) -> torch.Tensor:
         return logits.index_fill_(-1, self._suppressed, -torch.inf) if len(self._suppressed) else logits
 
-    def _scores(self, rows: Seq[Sequence], trees: Seq[DraftTree], logits: torch.Tensor) -> torch.Tensor:
-        """Scores [B, T, V] whose argmax is the chosen token; greedy rows keep their logits."""
+    def _scores(
+        self, rows: Seq[Sequence], trees: Seq[DraftTree], offsets: Seq[int], logits: torch.Tensor
+    ) -> torch.Tensor:
+        """Scores [M, V] whose argmax is the chosen token; greedy rows keep their logits."""
         if all(row.params.temperature == 0 for row in rows):
             return logits
         # A copy: the drafter learns from the logits afterwards.
         scores = logits.to(torch.promote_types(logits.dtype, torch.float32), copy=True)
-        num_queries, vocab_size = scores.shape[1:]
-        flat_logits, flat_scores = logits.reshape(-1, vocab_size), scores.view(-1, vocab_size)
-        size = max(1, _NOISE_ROOM[scores.device.type == "cuda"] // vocab_size)
-        for params, nodes in _sampled_nodes(rows, trees, num_queries).items():
+        size = max(1, _NOISE_ROOM[scores.device.type == "cuda"] // scores.shape[1])
+        for params, nodes in _sampled_nodes(rows, trees, offsets).items():
             for start in range(0, len(nodes), size):
                 chunk, keys = zip(*nodes[start : start + size], strict=True)
                 places = torch.tensor(chunk, device=scores.device)
-                flat_scores[places] = keyed_scores(flat_logits[places], params, keys).to(scores.dtype)
+                scores[places] = keyed_scores(logits[places], params, keys).to(scores.dtype)
         return scores
 
 
 def _sampled_nodes(
-    rows: Seq[Sequence], trees: Seq[DraftTree], num_queries: int
+    rows: Seq[Sequence], trees: Seq[DraftTree], offsets: Seq[int]
 ) -> dict[SamplingParams, list[tuple[int, tuple[int, int]]]]:
     """Place in the flat pass and noise key of every sampled node, by how it is sampled: rows that are sampled
     alike share their kernels."""
     nodes: dict[SamplingParams, list[tuple[int, tuple[int, int]]]] = {}
-    for b, (row, tree) in enumerate(zip(rows, trees, strict=True)):
+    for start, row, tree in zip(offsets, rows, trees, strict=True):
         if row.params.temperature > 0:
             filters = replace(row.params, seed=0, max_new_tokens=1, stop=())
             depths = [0, *tree.depths()]
             nodes.setdefault(filters, []).extend(
-                (b * num_queries + t, noise_key(row.params.seed, len(row.tokens) + depth))
+                (start + t, noise_key(row.params.seed, len(row.tokens) + depth))
                 for t, depth in enumerate(depths)
             )
     return nodes

@@ -68,10 +68,13 @@ class Engine:
         self.target.bound(max_rows, num_parked=prefix_rows)
         self.tokenizer = tokenizer
         self.drafter = drafters.create(drafter, target) if isinstance(drafter, str) else drafter
+        self.drafter.read_vocabulary(tokenizer)
         self.stats = DecodeStats()
         self.chooser = Chooser(target, verification, exact=exact, near_tie_gap=near_tie_gap, stats=self.stats)
         doubling = ASSUMED_DOUBLING[target.device.type]
-        self.budget = MeasuredBudget(target.query_bucket, doubling=doubling) if budget is None else budget
+        if budget is None:
+            budget = MeasuredBudget(target.query_bucket, target.flat_bucket, doubling=doubling)
+        self.budget = budget
         self.max_rows = max_rows
         self._slots = Slots(target, prefix_rows)
         self._waiting: deque[Sequence] = deque()
@@ -190,7 +193,7 @@ class Engine:
             verdicts = self.chooser.choose(rows, trees, output)
         if not output.is_cold:
             # The loop's own time counts too: it is saved with every pass that is saved.
-            self.budget.record(len(rows), batch.tokens.shape[1], self._work_time() - started)
+            self.budget.record(len(rows), len(output.logits), self._work_time() - started)
         with clock.phase("commit"):
             for slot, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
                 self.target.commit(slot, row.cache_len + 1, verdict.path)
@@ -207,8 +210,7 @@ class Engine:
         # The bonus token takes the last place that is left, so a tree need not be deeper than that.
         trees = self.drafter.propose(rows, [min(limit, row.remaining - 1) for row in rows])
         trees = [tree.limit_depth(row.remaining - 1) for row, tree in zip(rows, trees, strict=True)]
-        num_nodes = self.budget.choose(trees)
-        return [tree.prefix(num_nodes) for tree in trees]
+        return [tree.prefix(n) for tree, n in zip(trees, self.budget.choose(trees), strict=True)]
 
     def _needs_hidden(self, rows: list[Sequence]) -> bool:
         wanted = (row.request.transform for row in rows if row.request.transform is not None)

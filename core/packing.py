@@ -52,7 +52,8 @@ class Pass:
     `tree_mask` [B, T, T+1] additive: query t sees query u of its own row where it is 0 (last column: never);
     `key_length` L. Encoder-decoder targets add `source_lengths` [B] int64 and `source_key_length` S. A pass
     whose numbers the host does not know (it will be replayed with others) has no `host_lengths`.
-    `is_chain`: it is known that no row branches.
+    `num_queries`: of each row, without padding, where the host knows. `is_chain`: it is known that no row
+    branches.
     """
 
     tokens: torch.Tensor
@@ -65,6 +66,7 @@ class Pass:
     source_lengths: torch.Tensor | None = None
     source_key_length: int = 0
     is_chain: bool = False
+    num_queries: tuple[int, ...] = ()
 
     @property
     def rows(self) -> slice:
@@ -148,6 +150,7 @@ def pack(
         key_length=key_length,
         first_slot=first_slot,
         is_chain=is_chain,
+        num_queries=tuple(row.num_queries for row in rows),
     )
 
 

@@ -6,6 +6,7 @@ A drafter knows tokens. Whatever it guesses, the output stays the same; only the
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
+from typing import Any
 
 from core.targets.base import PassOutput
 from core.types import EMPTY_TREE, DraftTree, Sequence, Verdict
@@ -16,6 +17,12 @@ class Drafter:
 
     #: Whether `observe` wants the last hidden states.
     needs_hidden: bool = False
+    #: Whether `observe` reads the logits. Beside other drafters (`merged`) it is then shown every verified node;
+    #: those that are not its own have the origin None.
+    needs_logits: bool = False
+
+    def read_vocabulary(self, tokenizer: Any) -> None:
+        """Called once, before any row: what the tokens are made of, for drafters that gain by it."""
 
     def begin(self, row: Sequence) -> None:
         """A row joins: build its state."""
@@ -27,7 +34,7 @@ class Drafter:
     def observe(
         self, rows: Seq[Sequence], trees: Seq[DraftTree], verdicts: Seq[Verdict], output: PassOutput
     ) -> None:
-        """What became of the trees. `rows` hold the accepted tokens already; `output` [B, T, V] the logits."""
+        """What became of the trees. `rows` hold the accepted tokens already; `output` has the logits."""
 
     def end(self, row: Sequence) -> None:
         """A row leaves, finished or cancelled: drop its state."""

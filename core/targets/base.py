@@ -6,6 +6,7 @@ Knows the cache and the tensors of a pass. Does not know drafting, sampling or t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from typing import Any
 
@@ -39,6 +40,8 @@ class Target(ABC):
     config: Any
     #: Prompt tokens read in one pass: bounds the memory of prompt reading and keeps its shapes few.
     prefill_chunk: int = 512
+    #: How the number of a pass's queries is rounded up, where rows are run without the padding between them.
+    flat_bucket: Callable[[int], int] | None = None
 
     def __init__(
         self,

@@ -59,7 +59,7 @@ class DecoderOnly(Target):
 
     def _call(self, batch: Pass, need_hidden: bool) -> PassOutput:
         out = self.model(**self._inputs(batch), output_hidden_states=need_hidden)
-        return PassOutput(out.logits, out.hidden_states[-1] if need_hidden else None)
+        return PassOutput.padded(out.logits, out.hidden_states[-1] if need_hidden else None)
 
     def read(self, batch: Pass) -> None:
         self.model.base_model(**self._inputs(batch.to(self.device)))

@@ -135,7 +135,7 @@ class EncoderDecoder(Target):
             )
         finally:
             self._pass = None
-        return PassOutput(out.logits, out.decoder_hidden_states[-1] if need_hidden else None)
+        return PassOutput.padded(out.logits, out.decoder_hidden_states[-1] if need_hidden else None)
 
     def _source_mask(self, batch: Pass) -> torch.Tensor:
         """Additive mask [B, 1, T, S] that hides the padding behind each source."""

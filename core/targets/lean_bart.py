@@ -1,7 +1,7 @@
 """BART on the CPU in few calls: the same weights as transformers' module, a third of its time on small models.
 
 Knows BART's layers (layer norm behind each residual, learned positions, one table of embeddings scaled by
-`scale_embedding`). Rows are kept flat, [B*T, width], except inside attention.
+`scale_embedding`). Rows are kept flat, [M, width], without the padding between them, except inside attention.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from transformers import BartForConditionalGeneration, PreTrainedModel
 from core.packing import Pass
 from core.targets.base import PassOutput, Target, _doubled
 from core.targets.encoder_decoder import EncoderDecoder
+from core.targets.flat_rows import FlatRows, LengthGroup, flat_bucket, length_groups
 from core.targets.linear import Form, Linear, fastest_linear
 
 _DTYPES = (torch.float64, torch.float32, torch.bfloat16)
@@ -31,6 +32,8 @@ def fits(model: PreTrainedModel) -> bool:
 
 class LeanBart(EncoderDecoder):
     """`BartForConditionalGeneration` on the CPU. `hidden` of a pass is the decoder's last output."""
+
+    flat_bucket = staticmethod(flat_bucket)
 
     def __init__(self, model: BartForConditionalGeneration, form: Form = fastest_linear) -> None:
         """`form` makes every matrix; `Int8Linear` trades exactness for speed."""
@@ -47,11 +50,6 @@ class LeanBart(EncoderDecoder):
         self._head = form(model.lm_head.weight, _bias_or_none(model.final_logits_bias), None)
         self._source_mask_of: tuple[tuple[int, ...], torch.Tensor | None] = ((), None)
 
-    def source_bucket(self, length: int) -> int:
-        """Source lengths are rounded up: each new one costs some milliseconds of kernel preparation."""
-        step = 4 if length <= 64 else 16
-        return min(-(-length // step) * step, self.max_length)
-
     def query_bucket(self, num_queries: int) -> int:
         step = 1 if num_queries <= 4 else 4 if num_queries <= 64 else 16
         return -(-num_queries // step) * step
@@ -62,39 +60,50 @@ class LeanBart(EncoderDecoder):
 
     def join(self, first_slot: int, prompts: Seq[Seq[int]]) -> list[int]:
         lengths = [len(prompt) for prompt in prompts]
-        length = self.source_bucket(max(lengths))
-        states = self._encode(prompts, length)
-        slots, (layers, _, _, heads, _, head_dim) = len(prompts), self.cross_cache.data.shape
-        needed = _doubled(self.cross_cache.num_slots, first_slot + slots)
-        self.cross_cache.reserve(needed, _doubled(max(self.cross_cache.capacity, 32), length))
-        both = self._cross_keys_values(states).view(slots, length, layers, 2, heads, head_dim)
-        stored = self.cross_cache.data[:, :, first_slot : first_slot + slots, :, :length]
-        stored.copy_(both.permute(2, 3, 0, 4, 1, 5))
+        groups = length_groups(lengths)
+        both = self._cross_keys_values(self._encode(prompts, groups))
+        needed = _doubled(self.cross_cache.num_slots, first_slot + len(prompts))
+        self.cross_cache.reserve(needed, _doubled(max(self.cross_cache.capacity, 32), max(lengths)))
+        layers, _, _, heads, _, head_dim = self.cross_cache.data.shape
+        stored = self.cross_cache.data[:, :, first_slot:]
+        for group in groups:
+            shape = (len(group.rows), group.width, layers, 2, heads, head_dim)
+            new = both[group.start : group.end].view(shape).permute(2, 3, 0, 4, 1, 5)
+            stored[:, :, group.rows, :, : group.width] = new
         self.source_lengths[first_slot:] = lengths
         return Target.join(self, first_slot, prompts)
 
     def forward(self, batch: Pass, *, need_hidden: bool = False) -> PassOutput:
         num_rows, num_queries = batch.tokens.shape
-        x = self._embed_target(batch.tokens, batch.positions)
+        flat = FlatRows.of(batch.num_queries, num_queries)
+        tokens, positions = batch.tokens.view(-1), batch.positions.view(-1)
+        if flat is not None:
+            tokens, positions = flat.flatten(tokens), flat.flatten(positions)
+        x = self._embed_target(tokens, positions)
         mask, cross_mask = batch.attention_mask(), self._cross_mask(batch)
         slots = batch.write_slots()
         own = self.cache.data[:, :, batch.rows]
         source_length = max(self.source_lengths[batch.rows])
         cross = self.cross_cache.data[:, :, batch.rows, :, :source_length]
         for layer, stored, seen in zip(self._decoder, own.unbind(0), cross.unbind(0), strict=True):
-            x = layer(x, stored, slots, mask, seen, cross_mask)
-        logits = self._head(x).view(num_rows, num_queries, -1)
-        return PassOutput(logits, x.view(num_rows, num_queries, -1) if need_hidden else None)
+            x = layer(x, flat, stored, slots, mask, seen, cross_mask)
+        offsets = range(0, num_rows * num_queries, num_queries) if flat is None else flat.offsets
+        return PassOutput(self._head(x), offsets, x if need_hidden else None)
 
-    def _encode(self, prompts: Seq[Seq[int]], length: int) -> torch.Tensor:
-        """States [B*S, width] of sources padded to `length`."""
+    def _encode(self, prompts: Seq[Seq[int]], groups: Seq[LengthGroup]) -> torch.Tensor:
+        """States [M, width] of the sources, group after group."""
         pad = self.config.pad_token_id or 0
-        ids = torch.tensor([[*prompt, *[pad] * (length - len(prompt))] for prompt in prompts])
-        x = self._embed_source(ids, torch.arange(length))
-        lengths = [len(prompt) for prompt in prompts]
-        mask = _padding_mask(lengths, self.dtype)
+        size = flat_bucket(groups[-1].end)
+        ids, positions = [pad] * size, [0] * size
+        for group in groups:
+            for start, row in zip(range(group.start, group.end, group.width), group.rows, strict=True):
+                end = start + len(prompts[row])
+                ids[start:end] = prompts[row]
+                positions[start:end] = range(end - start)
+        x = self._embed_source(torch.tensor(ids), torch.tensor(positions))
+        masks = [_padding_mask(group.lengths, self.dtype) for group in groups]
         for layer in self._encoder:
-            x = layer(x, len(prompts), max(lengths), mask)
+            x = layer(x, groups, masks)
         return x
 
     def _cross_mask(self, batch: Pass) -> torch.Tensor | None:
@@ -148,12 +157,17 @@ class _EncoderLayer:
         self._feed_forward = _FeedForward(layer, activation, form)
 
     def __call__(
-        self, x: torch.Tensor, num_rows: int, length: int, mask: torch.Tensor | None
+        self, x: torch.Tensor, groups: Seq[LengthGroup], masks: Seq[torch.Tensor | None]
     ) -> torch.Tensor:
-        """`length`: the longest source's; what lies behind it in x [B*S, width] is padding of all rows."""
-        queries, keys, values = _heads(self._project(x), num_rows, 3, self._heads)
-        seen = F.scaled_dot_product_attention(queries, keys[:, :, :length], values[:, :, :length], mask)
-        x = self._norm(self._merge.plus(_flat(seen), x))
+        """`x` [M, width] holds the groups' rows; what lies behind the last group is padding."""
+        projected = self._project(x)
+        seen = torch.zeros_like(x)
+        for group, mask in zip(groups, masks, strict=True):
+            own = projected[group.start : group.end]
+            queries, keys, values = _heads(own, len(group.rows), 3, self._heads)
+            attended = F.scaled_dot_product_attention(queries, keys, values, mask)
+            seen[group.start : group.end] = _flat(attended)
+        x = self._norm(self._merge.plus(seen, x))
         return self._feed_forward(x)
 
 
@@ -172,6 +186,7 @@ class _DecoderLayer:
     def __call__(
         self,
         x: torch.Tensor,
+        flat: FlatRows | None,
         stored: torch.Tensor,
         slots: torch.Tensor | int,
         mask: torch.Tensor,
@@ -180,15 +195,15 @@ class _DecoderLayer:
     ) -> torch.Tensor:
         """`stored` [2, B, H, capacity, D] takes in the new keys and values at `slots`; `cross` [2, B, H, S, D]."""
         num_rows, length = stored.shape[1], mask.shape[-1]
-        projected = _heads(self._project(x), num_rows, 3, self._heads)
+        projected = _heads(_spread(self._project(x), flat), num_rows, 3, self._heads)
         _write(stored, slots, projected[1:])
         keys, values = stored[:, :, :, :length].unbind(0)
         seen = F.scaled_dot_product_attention(projected[0], keys, values, mask)
-        x = self._norm(self._merge.plus(_flat(seen), x))
-        (queries,) = _heads(self._ask(x), num_rows, 1, self._heads)
+        x = self._norm(self._merge.plus(_flat(seen, flat), x))
+        (queries,) = _heads(_spread(self._ask(x), flat), num_rows, 1, self._heads)
         keys, values = cross.unbind(0)
         seen = F.scaled_dot_product_attention(queries, keys, values, cross_mask)
-        x = self._norm_cross(self._merge_cross.plus(_flat(seen), x))
+        x = self._norm_cross(self._merge_cross.plus(_flat(seen, flat), x))
         return self._feed_forward(x)
 
 
@@ -206,10 +221,16 @@ def _heads(x: torch.Tensor, num_rows: int, parts: int, heads: int) -> torch.Tens
     return split.permute(2, 0, 3, 1, 4)
 
 
-def _flat(x: torch.Tensor) -> torch.Tensor:
-    """[B, H, T, D] to [B*T, H*D]."""
+def _spread(x: torch.Tensor, flat: FlatRows | None) -> torch.Tensor:
+    """[M, ..] to [B*T, ..]; the same where no padding was left out."""
+    return x if flat is None else flat.spread(x)
+
+
+def _flat(x: torch.Tensor, flat: FlatRows | None = None) -> torch.Tensor:
+    """[B, H, T, D] to [M, H*D]."""
     batch, heads, queries, head_dim = x.shape
-    return x.transpose(1, 2).reshape(batch * queries, heads * head_dim)
+    grid = x.transpose(1, 2).reshape(batch * queries, heads * head_dim)
+    return grid if flat is None else flat.flatten(grid)
 
 
 def _write(stored: torch.Tensor, slots: torch.Tensor | int, new: torch.Tensor) -> None:

@@ -22,14 +22,33 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PassOutput:
-    """`logits` [B, T, V]; `hidden` [B, T, hidden size], the last layer's, where it was asked for.
+    """`logits` [M, V] of all queries, those of a row side by side: row b's begin at `offsets[b]`.
 
-    `is_cold`: the call prepared its shape first, so the time it took says nothing.
+    `hidden` [M, hidden size]: the last layer's, where it was asked for. `is_cold`: the call prepared its shape
+    first, so the time it took says nothing.
     """
 
     logits: torch.Tensor
+    offsets: Seq[int] = (0,)
     hidden: torch.Tensor | None = None
     is_cold: bool = False
+
+    @classmethod
+    def padded(cls, logits: torch.Tensor, hidden: torch.Tensor | None = None) -> PassOutput:
+        """From `logits` [B, T, V] and `hidden` [B, T, hidden size] of rows that are all T queries wide."""
+        num_rows, num_queries = logits.shape[:2]
+        flat = None if hidden is None else hidden.flatten(0, 1)
+        return cls(logits.flatten(0, 1), range(0, num_rows * num_queries, num_queries), flat)
+
+    def row_logits(self, row: int, num_queries: int) -> torch.Tensor:
+        """The logits [num_queries, V] of one row's first queries: the pending token's, then its nodes'."""
+        return self.logits[self.offsets[row] : self.offsets[row] + num_queries]
+
+    def row_hidden(self, row: int, num_queries: int) -> torch.Tensor | None:
+        """The hidden states [num_queries, hidden size] of one row's first queries, where they were asked for."""
+        if self.hidden is None:
+            return None
+        return self.hidden[self.offsets[row] : self.offsets[row] + num_queries]
 
 
 Call = Callable[[Pass, bool], PassOutput]
@@ -158,8 +177,9 @@ class StaticRunner:
         static.fill(batch)
         output = replay()
         # The next replay, whatever its shape, writes to the same place.
-        hidden = None if output.hidden is None else output.hidden[:num_rows].clone()
-        return PassOutput(output.logits[:num_rows].clone(), hidden, is_cold)
+        end = num_rows * num_queries
+        hidden = None if output.hidden is None else output.hidden[:end].clone()
+        return PassOutput(output.logits[:end].clone(), output.offsets[:num_rows], hidden, is_cold)
 
     def _is_worthwhile(self, batch: Pass, shape: Shape) -> bool:
         return (
@@ -184,7 +204,7 @@ class StaticRunner:
         def call_static() -> PassOutput:
             output = call(static.batch, shape.need_hidden)
             hidden = None if output.hidden is None else self._stored("hidden", output.hidden)
-            return PassOutput(self._stored("logits", output.logits), hidden)
+            return PassOutput(self._stored("logits", output.logits), output.offsets, hidden)
 
         try:
             replay = self._capture(call_static)

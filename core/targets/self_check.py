@@ -67,11 +67,12 @@ def _differences(target: Target, model: PreTrainedModel) -> torch.Tensor:
             PackedRow(length, row[length:], tree)
             for length, row, tree in zip(lengths, rows, _TREES, strict=True)
         ]
-        logits = target.forward(target.pack(packed)).logits
+        output = target.forward(target.pack(packed))
         for slot, (prompt, row, tree) in enumerate(zip(_PROMPTS, rows, _TREES, strict=True)):
+            logits = output.row_logits(slot, 1 + len(tree))
             for node in range(-1, len(tree)):
                 expected = _fresh(model, prompt, row + _path(tree, node))
-                difference = logits[slot, 1 + node].double() - expected
+                difference = logits[1 + node].double() - expected
                 found.append(difference.abs().max() / expected.std().clamp_min(1e-30))
         for slot, (tree, path) in enumerate(zip(_TREES, _PATHS, strict=True)):
             target.commit(slot, lengths[slot] + 1, path)

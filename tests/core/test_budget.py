@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -32,7 +32,7 @@ def taught(seconds: Callable[[int, int], float], num_rows: int = 1, times: int =
     budget = MeasuredBudget(bucket, max_nodes=31)
     for width in sorted({bucket(q) for q in range(1, 33)}):
         for _ in range(times):
-            budget.record(num_rows, width, seconds(num_rows, width))
+            budget.record(num_rows, num_rows * width, seconds(num_rows, width))
     return budget
 
 
@@ -49,7 +49,13 @@ def flat(num_rows: int, num_queries: int) -> float:
 def rate(budget: MeasuredBudget, trees: list[DraftTree], nodes: int) -> float:
     """Expected tokens a second by the budget's own table."""
     gain = sum(sum(tree.scores[:nodes]) for tree in trees)
-    return (len(trees) + gain) / budget.times.predict(len(trees), bucket(1 + nodes))
+    return (len(trees) + gain) / budget.times.predict(len(trees), len(trees) * bucket(1 + nodes))
+
+
+def same(counts: Sequence[int]) -> int:
+    """The number that all rows were given."""
+    assert len(set(counts)) == 1
+    return counts[0]
 
 
 SCORES = st.lists(st.floats(0, 1), max_size=31).map(lambda scores: sorted(scores, reverse=True))
@@ -66,7 +72,7 @@ def test_what_is_drafted_pays_by_the_budgets_own_table(
     trees: list[DraftTree], fixed: float, slope: float, bend: float
 ) -> None:
     budget = taught(lambda rows, q: fixed + slope * rows * q + bend * rows * q**1.5, len(trees))
-    nodes = budget.choose(trees)
+    nodes = same(budget.choose(trees))
     longest = max(len(tree) for tree in trees)
     assert 0 <= nodes <= longest
     # Going to a draft's end in one pass may cost a trifle now for a pass that is saved later.
@@ -78,23 +84,23 @@ def test_what_is_drafted_pays_by_the_budgets_own_table(
 @settings(deadline=None)
 def test_a_pass_that_is_padded_to_a_bucket_fills_it(trees: list[DraftTree], slope: float) -> None:
     budget = taught(lambda rows, q: 0.001 + slope * rows * q, len(trees))
-    nodes = budget.choose(trees)
+    nodes = same(budget.choose(trees))
     assert nodes == max(len(tree) for tree in trees) or bucket(1 + nodes) == 1 + nodes
 
 
 @pytest.mark.parametrize("num_rows", [1, 8])
 def test_poor_drafts_are_not_verified_where_every_query_costs_its_share(num_rows: int) -> None:
-    assert taught(linear, num_rows).choose([decaying(0.4, 20)] * num_rows) == 0
+    assert taught(linear, num_rows).choose([decaying(0.4, 20)] * num_rows) == [0] * num_rows
 
 
 @pytest.mark.parametrize("num_rows", [1, 8])
 def test_everything_is_verified_where_queries_are_free(num_rows: int) -> None:
-    assert taught(flat, num_rows).choose([decaying(0.8, 20)] * num_rows) == 20
+    assert taught(flat, num_rows).choose([decaying(0.8, 20)] * num_rows) == [20] * num_rows
 
 
 def test_better_drafts_are_verified_deeper() -> None:
     budget = taught(lambda rows, q: 0.001 + 0.0001 * q)
-    chosen = [budget.choose([decaying(chance, 31)]) for chance in (0.05, 0.5, 0.8, 0.95)]
+    chosen = [same(budget.choose([decaying(chance, 31)])) for chance in (0.05, 0.5, 0.8, 0.95)]
     assert chosen == sorted(chosen)
     assert chosen[0] < chosen[-1]
 
@@ -102,17 +108,54 @@ def test_better_drafts_are_verified_deeper() -> None:
 def test_a_budget_that_knows_nothing_drafts_and_learns_to_stop() -> None:
     budget = MeasuredBudget(bucket, max_nodes=31)
     trees = [decaying(0.6, 12)]
-    assert budget.choose(trees) > 0
+    assert same(budget.choose(trees)) > 0
     for step in range(200):
-        nodes = budget.choose(trees)
+        nodes = same(budget.choose(trees))
         budget.record(1, bucket(1 + nodes), linear(1, bucket(1 + nodes)))
         if step % 10 == 9:  # rows without a draft pass by
             budget.record(1, 1, linear(1, 1))
-    assert budget.choose(trees) == 0
+    assert budget.choose(trees) == [0]
+
+
+def taught_flat(num_rows: int, fixed: float, slope: float) -> MeasuredBudget:
+    """A budget of a target that runs rows without the padding between them."""
+    budget = MeasuredBudget(bucket, bucket, max_nodes=31)
+    for size in sorted({bucket(q) for q in range(num_rows, 32 * num_rows)}):
+        for _ in range(20):
+            budget.record(num_rows, size, fixed + slope * size)
+    return budget
+
+
+@given(
+    trees=st.lists(SCORES.map(chain), min_size=2, max_size=4),
+    fixed=st.floats(0.0001, 0.01),
+    slope=st.floats(0.00001, 0.01),
+)
+@settings(deadline=None, max_examples=100)
+def test_rows_without_padding_share_the_nodes_that_pay(
+    trees: list[DraftTree], fixed: float, slope: float
+) -> None:
+    budget = taught_flat(len(trees), fixed, slope)
+    counts = budget.choose(trees)
+
+    def rate(taken: Sequence[int]) -> float:
+        gain = sum(sum(tree.scores[:n]) for tree, n in zip(trees, taken, strict=True))
+        size = bucket(len(trees) + sum(taken))
+        return (len(trees) + gain) / budget.times.predict(len(trees), size)
+
+    assert all(0 <= n <= len(tree) for n, tree in zip(counts, trees, strict=True))
+    for n in range(32):
+        assert rate(counts) >= 0.999 * rate([min(n, len(tree)) for tree in trees])
+
+
+def test_a_row_with_poor_drafts_does_not_widen_the_pass_of_its_neighbours() -> None:
+    counts = taught_flat(2, 0.001, 0.0001).choose([decaying(0.99, 20), decaying(0.2, 20)])
+    assert counts[0] > 12
+    assert counts[1] < 4
 
 
 def test_no_drafts_no_nodes() -> None:
-    assert MeasuredBudget(bucket).choose([DraftTree(), DraftTree()]) == 0
+    assert MeasuredBudget(bucket).choose([DraftTree(), DraftTree()]) == [0, 0]
 
 
 @pytest.mark.parametrize("num_rows", [1, 7, 64, 5000])

@@ -69,11 +69,12 @@ def largest_difference(target: Target, stock: PreTrainedModel, seed: int = 0) ->
     for _ in range(2):
         trees = [DraftTree(words(len(shape)), shape) for shape in TREE_SHAPES]
         packed = [PackedRow(*parts) for parts in zip(lengths, pending, trees, strict=True)]
-        logits = target.forward(target.pack(packed)).logits
+        output = target.forward(target.pack(packed))
         for b, (prompt, tokens, tree) in enumerate(zip(prompts, rows, trees, strict=True)):
+            logits = output.row_logits(b, len(pending[b]) + len(tree))
             for node in range(-1, len(tree)):
                 expected = fresh(stock, prompt, tokens + path_tokens(tree, node))
-                got = logits[b, len(pending[b]) + node]
+                got = logits[len(pending[b]) + node]
                 worst = max(worst, float((got - expected).abs().max()))
         for b, (tree, path) in enumerate(zip(trees, ACCEPTED, strict=True)):
             target.commit(b, lengths[b] + len(pending[b]), path)

@@ -50,13 +50,14 @@ def path_logits(model, source, path):
 def check_pass(target, model, sources, committed, trees, atol):
     """Every node's logits equal a fresh pass over the path to it."""
     rows = [PackedRow(len(c) - 1, c[-1:], t) for c, t in zip(committed, trees, strict=True)]
-    logits = target.forward(target.pack(rows)).logits
+    output = target.forward(target.pack(rows))
     for b, (source, tokens, tree) in enumerate(zip(sources, committed, trees, strict=True)):
         paths = [tokens]
         for token, parent in zip(tree.tokens, tree.parents, strict=True):
             paths.append([*paths[parent + 1], token])
+        logits = output.row_logits(b, len(paths))
         for query, path in enumerate(paths):
-            torch.testing.assert_close(logits[b, query], path_logits(model, source, path), atol=atol, rtol=0)
+            torch.testing.assert_close(logits[query], path_logits(model, source, path), atol=atol, rtol=0)
 
 
 @pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-11), (torch.float32, 2e-4)])
@@ -102,7 +103,7 @@ def test_hidden_states_are_the_decoders_last():
         decoder_input_ids=torch.tensor([[2, *CHAIN.tokens]]),
         output_hidden_states=True,
     )
-    torch.testing.assert_close(hidden[0, :6], out.decoder_hidden_states[-1][0])
+    torch.testing.assert_close(hidden[:6], out.decoder_hidden_states[-1][0])
 
 
 def test_only_bart_itself_on_the_cpu_takes_the_lean_way():

@@ -101,7 +101,7 @@ class ReplayTarget(DecoderOnly):
         self.widths[batch.tokens.shape[1]] += 1
         following = (batch.positions.to(self.device) + 1).clamp_(max=self._recorded.shape[1] - 1)
         said = self._recorded[batch.rows].gather(1, following)
-        output.logits.scatter_(2, said[..., None], _BONUS)
+        output.logits.scatter_(1, said.view(-1, 1), _BONUS)
         return output
 
 
@@ -175,7 +175,7 @@ class Replay:
         if variant.is_primed:
             for (rows, queries), seconds in self._seconds.items():
                 for _ in range(_PRIMED):
-                    engine.budget.record(rows, queries, seconds)
+                    engine.budget.record(rows, rows * queries, seconds)
         return engine
 
     def _text(self, num_rows: int, turn: int, i: int) -> Text:
