@@ -10,15 +10,28 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from retrieval.bm25 import Bm25Index
+    from retrieval.document_index import DocumentIndex
+    from retrieval.embeddings import TransformerEmbeddings
     from retrieval.faiss_store import FaissStore
     from retrieval.hybrid import HybridRetriever
+    from retrieval.offline_model import default_embeddings
 
 MODULES = {
     "Bm25Index": "retrieval.bm25",
+    "DocumentIndex": "retrieval.document_index",
     "FaissStore": "retrieval.faiss_store",
     "HybridRetriever": "retrieval.hybrid",
+    "TransformerEmbeddings": "retrieval.embeddings",
+    "default_embeddings": "retrieval.offline_model",
 }
-__all__ = ["Bm25Index", "FaissStore", "HybridRetriever"]
+__all__ = [
+    "Bm25Index",
+    "DocumentIndex",
+    "FaissStore",
+    "HybridRetriever",
+    "TransformerEmbeddings",
+    "default_embeddings",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -73,10 +73,11 @@ class _Reader:
             self.builder.heading(int(tag.name[1]), _collapsed(tag.get_text()).rstrip(_PERMALINKS))
             return False
         if tag.name in PARAGRAPHS or tag.name in LINES:
-            self._flush()
+            if _collapsed("".join(self._line)) != "-":  # a paragraph that begins a list entry
+                self._flush()
             self._line += ["- "] if tag.name == "li" else []
             self._preformatted += tag.name == "pre"
-        elif tag.name in CELLS and self._line:
+        elif tag.name in CELLS and "".join(self._line).strip():
             self._line.append(" | ")
         elif tag.name == "br":
             self._flush("\n")

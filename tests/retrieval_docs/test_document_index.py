@@ -345,16 +345,16 @@ def test_progress_is_told_and_ends_complete(index: DocumentIndex, docs: Path) ->
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a forked process")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_killed_anywhere_and_started_again_it_ends_in_the_same_index(docs: Path, tmp_path: Path) -> None:
-    for number in range(70):  # three commits of the reading
+    for number in range(34):  # two commits of the reading
         (docs / f"file {number}.txt").write_text(f"Document {number} is about matter {number * 7}.")
     expected = fresh(docs, tmp_path / "fresh")
     DocumentIndex(tmp_path / "old", CountedEmbeddings()).index([docs / "deep"])
-    for moment in (0, 5, 40, 73, 75, 76, 77):
+    for moment in (5, 35, 38, 39, 40):
         index = tmp_path / f"index {moment}"
         shutil.copytree(tmp_path / "old", index)
         assert in_fork(partial(index_and_die, docs, index, moment)) == 9
         again = DocumentIndex(index, CountedEmbeddings())
-        assert not again.is_complete or moment == 77
+        assert not again.is_complete
         again.index([docs])
         assert content(again) == expected
         assert again.is_complete
