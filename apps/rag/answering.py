@@ -187,7 +187,7 @@ class Answerer:
             options["sources"] = [*texts, *memory, ABSTENTION]
             weights = [1 / rank for rank in range(1, len(texts) + 1)]
             options["source_weights"] = [*weights, *[_MEMORY_WEIGHT] * (len(memory) + 1)]
-        yield from self.model.stream(question.messages, **options)  # type: ignore[misc]
+        yield from self.model.stream(question.messages, **options)
 
     def _check_length(self, text: str) -> None:
         """Refuse a huge question before anything is embedded."""

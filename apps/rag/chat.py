@@ -25,6 +25,9 @@ HELP = """/sources  the passages behind the last answer, in full
 /quit     leave (Ctrl-D too)
 Ctrl-C    stop the answer that is being written"""
 
+#: Control characters that documents have no business sending to a terminal.
+_STEERING = {code: None for code in [*range(32), *range(127, 160)] if chr(code) not in "\n\t"}
+
 
 @dataclass(frozen=True)
 class Screen:
@@ -44,8 +47,8 @@ class Screen:
         self.hints.print(text, style="dim", markup=False)
 
     def piece(self, text: str) -> None:
-        """A part of an answer, at once."""
-        self.out.print(text, end="", markup=False)
+        """A part of an answer, at once and as it is; a terminal is kept from what would steer it."""
+        self.out.file.write(text.translate(_STEERING) if self.out.is_terminal else text)
         self.out.file.flush()
 
 

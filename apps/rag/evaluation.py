@@ -32,7 +32,7 @@ class Item:
 
 def read_items(path: Path, limit: int | None = None) -> list[Item]:
     """All questions of a file. Raises ValueError, naming the line, for one that is not in the format."""
-    items = []
+    items: list[Item] = []
     try:
         with path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):

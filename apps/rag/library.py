@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 import shutil
+import sqlite3
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ from rich.progress import Progress as Bar
 
 from retrieval.bm25 import Bm25Index
 from retrieval.chunking import ChunkConfig
-from retrieval.document_index import DocumentIndex, IndexSummary, Progress
+from retrieval.document_index import RECORDS, DocumentIndex, IndexSummary, Progress
 from retrieval.hybrid import HybridRetriever
 from retrieval.words import words
 
@@ -31,8 +32,8 @@ from .sources import Source
 
 #: Passages below are not about the question. With vectors it is the cosine of question and passage; by words alone,
 #: the share of the question's words, weighted by rarity, that stand in the passage.
-MIN_COSINE = 0.3
-MIN_SHARE = 0.4
+MIN_COSINE = 0.28
+MIN_SHARE = 0.35
 #: A passage with nearly all words of the question is about it, whatever its vector says (names, code, numbers).
 SURE_SHARE = 0.9
 HISTORY = Path("chat") / "history.jsonl"
@@ -143,13 +144,15 @@ def build(documents: Sequence[Path], folder: Path, *, chunk_tokens: int | None =
 
 def open_library(folder: Path, min_score: float | None = None) -> Library:
     """The index in a folder. Raises ValueError where there is none, or a damaged one."""
+    if not (folder.expanduser() / RECORDS).is_file():
+        remedy = f"make one with python -m apps.rag index DOCS... --index {folder}"
+        raise ValueError(f"there is no index at {folder}; {remedy}")
     try:
         return Library(DocumentIndex.open(folder), min_score)
-    except ValueError as error:
-        if "there is no index" not in str(error):
-            raise
-        remedy = f"make one with python -m apps.rag index DOCS... --index {folder}"
-        raise ValueError(f"there is no index at {folder}; {remedy}") from error
+    except sqlite3.Error as error:
+        raise ValueError(
+            f"the index at {folder} cannot be read ({error}); delete it and index again"
+        ) from error
 
 
 def open_handbook(min_score: float | None = None) -> Library:
@@ -166,7 +169,7 @@ def open_handbook(min_score: float | None = None) -> Library:
         can_have_vectors = index.embeddings is not None and index.vectors is None
         if not is_current or can_have_vectors:
             _index_handbook(index, documents)
-    except ValueError:
+    except (ValueError, sqlite3.Error):
         shutil.rmtree(folder, ignore_errors=True)
         index = DocumentIndex(folder)
         _index_handbook(index, documents)
