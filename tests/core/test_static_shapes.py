@@ -118,7 +118,7 @@ def test_a_cache_that_grows_voids_what_was_captured() -> None:
     before = runner(made).shapes
     assert [shape.num_rows for shape in before] == [1]
     assert outcome(single.generate(asked)) == expected
-    assert made.cache.num_slots == 8
+    assert made.cache.num_slots > 5  # five running rows, and the parked one
     assert outcome(single.generate(asked[:1])) == expected[:1]
 
 
