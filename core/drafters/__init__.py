@@ -3,16 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from core.drafters.adaptive_trigram import AdaptiveTrigram
 from core.drafters.base import Drafter
 from core.drafters.copy import Copy
+from core.drafters.datastore import Datastore
+from core.drafters.jacobi import Jacobi
+from core.drafters.llma import Llma
+from core.drafters.lookahead import Lookahead
+from core.drafters.merged import Merged
 from core.drafters.prompt_lookup import PromptLookup
+from core.drafters.sad import Sad
+from core.drafters.sam import Sam
+from core.drafters.suffix_decoding import SuffixDecoding
+from core.drafters.token_recycling import TokenRecycling
 from core.targets.base import Target
 
-FACTORIES: dict[str, Callable[[Target], Drafter]] = {
+
+def _merged(target: Target, parts: str = "copy+adaptive_trigram", **options: Any) -> Drafter:
+    """Parts are names joined by "+"."""
+    return Merged([create(part, target) for part in parts.split("+")], **options)
+
+
+#: (target, **options) -> a drafter with state of its own; options are the keyword arguments of its class.
+FACTORIES: dict[str, Callable[..., Drafter]] = {
     "none": lambda target: Drafter(),
-    "copy": lambda target: Copy(is_aligned=target.is_encoder_decoder, eos_token_ids=target.eos_token_ids),
-    "prompt_lookup": lambda target: PromptLookup(),
+    "adaptive_trigram": lambda target, **options: AdaptiveTrigram(
+        target.vocab_size, eos_token_ids=target.eos_token_ids, **options
+    ),
+    "copy": lambda target, **options: Copy(
+        is_aligned=target.is_encoder_decoder, eos_token_ids=target.eos_token_ids, **options
+    ),
+    "datastore": lambda target, **options: Datastore(target.vocab_size, **options),
+    "jacobi": lambda target, **options: Jacobi(**options),
+    "llma": lambda target, **options: Llma(**options),
+    "lookahead": lambda target, **options: Lookahead(**options),
+    "merged": _merged,
+    "prompt_lookup": lambda target, **options: PromptLookup(**options),
+    "sad": lambda target, **options: Sad(
+        is_aligned=target.is_encoder_decoder, eos_token_ids=target.eos_token_ids, **options
+    ),
+    "sam": lambda target, **options: Sam(target.vocab_size, **options),
+    "suffix_decoding": lambda target, **options: SuffixDecoding(
+        eos_token_ids=target.eos_token_ids, **options
+    ),
+    "token_recycling": lambda target, **options: TokenRecycling(target.vocab_size, **options),
 }
 
 
@@ -21,8 +57,15 @@ def names() -> list[str]:
     return sorted(FACTORIES)
 
 
-def create(name: str, target: Target) -> Drafter:
-    """The drafter of that name, with state of its own. Raises ValueError for an unknown name."""
+def create(name: str, target: Target, **options: Any) -> Drafter:
+    """The drafter of that name, with state of its own; names joined by "+" ("copy+suffix_decoding") are merged.
+
+    Raises ValueError for an unknown name and TypeError, naming it, for an option that the drafter does not have.
+    """
+    if "+" in name:
+        return _merged(target, name, **options)
     if name not in FACTORIES:
-        raise ValueError(f"unknown drafter {name!r}; choose one of {', '.join(names())}")
-    return FACTORIES[name](target)
+        raise ValueError(
+            f"unknown drafter {name!r}; choose one of {', '.join(names())}, or several joined by +"
+        )
+    return FACTORIES[name](target, **options)

@@ -1,0 +1,45 @@
+"""Whether a drafter earns its keep beside others: the tokens that only it found, against the time it takes.
+
+Knows counts and seconds. Does not know drafters.
+"""
+
+from __future__ import annotations
+
+#: Steps that a drafter is tried for before it is judged, and the shortest and longest rest after it was found wanting.
+TRIAL = 24
+REST, LONGEST_REST = 48, 1536
+
+
+class Ledger:
+    """Of one drafter: what it gained and cost while awake, and for how many steps it rests."""
+
+    def __init__(self) -> None:
+        self.claimed = 0.0
+        self.gained = 0.0
+        self.seconds = 0.0
+        self.steps = 0
+        self.resting = 0
+        self._rest = REST
+
+    def record(self, claimed: int, gained: int) -> None:
+        """One step awake: accepted tokens among its guesses, and those that no other drafter had."""
+        self.claimed += claimed
+        self.gained += gained
+        self.steps += 1
+
+    def judge(self, seconds_per_token: float) -> None:
+        """After a trial: rest if the time that the gained tokens save is less than what finding them took. A drafter
+        that fails again rests twice as long; one that passes is soon judged again, by what is recent."""
+        if self.steps < TRIAL:
+            return
+        if self.gained * seconds_per_token < self.seconds:
+            self.resting = self._rest
+            self._rest = min(2 * self._rest, LONGEST_REST)
+            self.steps = 0
+            self.claimed = self.gained = self.seconds = 0.0
+        else:
+            self._rest = REST
+            self.steps //= 2
+            self.claimed /= 2
+            self.gained /= 2
+            self.seconds /= 2
