@@ -11,9 +11,10 @@ from typing import Any, Self
 
 import filelock
 import numpy as np
-from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables.config import run_in_executor
 from pydantic import Field, PrivateAttr, SkipValidation
 
 from retrieval.ids import content_id, metadata_text, valid_text
@@ -224,3 +225,8 @@ class Bm25Index(BaseRetriever):
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
         return [document for document, _ in self.search(query, k)]
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
+    ) -> list[Document]:
+        return [document for document, _ in await run_in_executor(None, self.search, query, k)]

@@ -9,6 +9,7 @@ from typing import Any
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables.config import run_in_executor
 from langchain_core.vectorstores import VectorStore
 from pydantic import Field, field_validator, model_validator
 
@@ -88,5 +89,12 @@ class HybridRetriever(BaseRetriever):
     ) -> list[Document]:
         k, depth = self._asked(k)
         config: Any = {"callbacks": run_manager.get_child()}
-        rankings = await asyncio.gather(*(one.ainvoke(query, config, k=depth) for one in self.retrievers))
+        rankings = await asyncio.gather(*(_ainvoke(one, query, config, depth) for one in self.retrievers))
         return [document for document, _ in self.fuse(rankings, k)]
+
+
+async def _ainvoke(one: BaseRetriever, query: str, config: Any, k: int) -> list[Document]:
+    """`ainvoke`, in a thread where there is no async form of its own: LangChain's default does not take k."""
+    if type(one)._aget_relevant_documents is BaseRetriever._aget_relevant_documents:
+        return await run_in_executor(None, one.invoke, query, config, k=k)
+    return await one.ainvoke(query, config, k=k)

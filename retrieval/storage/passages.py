@@ -92,6 +92,11 @@ class PassageFile:
         if self.one("SELECT name FROM store") != (store,):
             raise broken(self.path, "belongs to another store")
 
+    def check_structure(self) -> None:
+        """Let SQLite compare its tables and indexes: a lookup by id must not miss a row that is there."""
+        if (found := self.one("PRAGMA integrity_check(1)")) != ("ok",):
+            raise broken(self.path, f"is damaged ({found[0] if found else 'unreadable'})")
+
     def close(self) -> None:
         self._closing()
 

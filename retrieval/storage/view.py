@@ -99,6 +99,7 @@ def _load(folder: Path, manifest: Manifest, config: IndexConfig) -> View:
     if not manifest.generation:
         return view
     view.passages = PassageFile(folder, manifest.store)
+    view.passages.check_structure()
     view.index = _snapshot(folder, manifest, config)
     known = set(view.index.labels().tolist()) if view.index else set()
     checksum, late = 0, []

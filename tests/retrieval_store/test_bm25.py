@@ -22,6 +22,7 @@ from .counting import LetterCounts
 RANDOM = np.random.default_rng(0)
 VOCABULARY = [f"w{chr(97 + i)}{chr(97 + j)}" for i in range(8) for j in range(8)]
 TEXTS = [" ".join(RANDOM.choice(VOCABULARY, size=RANDOM.integers(1, 30))) for _ in range(200)]
+HOLDERS = Counter(term for text in TEXTS for term in set(text.split()))
 QUERIES = [" ".join(RANDOM.choice(VOCABULARY, size=6)) for _ in range(10)]
 
 
@@ -31,13 +32,11 @@ def index() -> Bm25Index:
 
 
 def by_formula(query: str, text: str) -> float:
-    corpus = [text.split() for text in TEXTS]
-    average = sum(map(len, corpus)) / len(corpus)
+    average = sum(len(text.split()) for text in TEXTS) / len(TEXTS)
     counts, length, score = Counter(text.split()), len(text.split()), 0.0
     for term in query.split():
-        holders = sum(term in passage for passage in corpus)
         if counts[term]:
-            rarity = math.log(1 + (len(corpus) - holders + 0.5) / (holders + 0.5))
+            rarity = math.log(1 + (len(TEXTS) - HOLDERS[term] + 0.5) / (HOLDERS[term] + 0.5))
             score += rarity * counts[term] / (counts[term] + 1.5 * (1 - 0.75 + 0.75 * length / average))
     return score
 
@@ -98,7 +97,7 @@ def test_a_corpus_without_words_answers_with_nothing(tmp_path: Path, texts: list
 
 
 def test_words_are_stemmed_in_their_language() -> None:
-    assert words("The Connections were connected!", "english") == ["connect", "connect"]
+    assert words("The Connections will be connected!", "english") == ["connect", "connect"]
     assert words("Die Häuser", "german") == ["haus"]
     assert words("Öl ist teuer: 3 €", None) == ["öl", "ist", "teuer", "3"]
     with pytest.raises(ValueError, match="language 'klingon' is unknown"):
