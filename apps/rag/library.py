@@ -28,6 +28,7 @@ from retrieval.hybrid import HybridRetriever
 from retrieval.words import words
 
 from .config import cache_folder, handbook
+from .follow_up import content_words
 from .sources import Source
 
 #: Passages below are not about the question. With vectors it is the cosine of question and passage; by words alone,
@@ -91,10 +92,10 @@ class Library:
         return [float(score) for score in store.metric.scores(np.array(embeddings.embed_query(query)), found)]
 
     def _share(self, query: str, passage: str) -> float:
-        """The share of the query's words that stand in the passage; a rare word weighs more, an unknown one most."""
+        """The share of the query's content words that stand in the passage; rare ones weigh more, unknown ones most."""
         index = self.index.words
         assert index is not None
-        asked = dict.fromkeys(words(query, index.language))
+        asked = dict.fromkeys(words(" ".join(content_words(query)) or query, index.language))
         have = set(words(passage, index.language))
         weights = {term: math.log(1 + len(index) / (0.5 + index.document_frequency(term))) for term in asked}
         total = sum(weights.values())

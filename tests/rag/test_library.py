@@ -98,7 +98,7 @@ def test_an_index_that_is_not_there_or_is_damaged_is_named_with_the_remedy(
 ) -> None:
     with pytest.raises(ValueError, match=r"no index at .*nowhere; make one with python -m apps.rag index"):
         open_library(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match="holds other files"):
+    with pytest.raises(ValueError, match="give an empty or a new folder"):
         build([documents], documents)
     by_words(tmp_path / "index", documents).index.close()
     (tmp_path / "index" / "documents.sqlite").write_bytes(b"SQLite format 3\0 and then nothing good" * 100)
@@ -159,7 +159,7 @@ def test_the_shipped_handbook_makes_thirty_to_sixty_passages(tmp_path: Path) -> 
         "What is a bonus token?": "bonus token",
         "How many edits does the correction memory keep?": "20,000",
         "Which exit code means that a job was interrupted?": "130",
-        "What is the default number of new tokens?": "256",
+        "What is the default for max_new_tokens?": "256",
     }
     for question, told in questions.items():
         assert any(told in source.text for source in library.find(question, 3)), question
