@@ -1,125 +1,169 @@
 """Drafts copied from everything that can be copied: one tree over all matches in all sources.
 
-Candidates are *pointers* into texts: where the aligned source stands (and may stand after an edit), where the
-last tokens occurred before, and what an earlier edit wrote. Pointers that agree on the next token share a node;
-nodes are expanded best first by an acceptance estimate calibrated online. Encoder-decoder models align with
-their own input, decoder-only ones with `Request.prediction`.
+What may follow a node is asked of the aligned text (what is rewritten: the encoder's input, or a prediction), of
+every earlier place where the last tokens occurred (sources, prompt, output so far; longest match first), of earlier
+answers if they are kept, and of the prompt's commonest tokens. How often each is right is learnt while decoding.
 """
 
 from __future__ import annotations
 
-import heapq
+from collections import Counter
+from collections.abc import Iterator
 from collections.abc import Sequence as Seq
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from core.drafters.alignment_pointer import AlignmentPointer
 from core.drafters.base import Drafter
+from core.drafters.best_first import Level, Stretch, grow, learn
 from core.drafters.calibration import Calibration
 from core.drafters.correction_memory import CorrectionMemory
-from core.drafters.ngram_index import NgramIndex
+from core.drafters.rewriting import PRIORS, Place, Rewriting
+from core.drafters.shared_answers import SharedAnswers
+from core.drafters.suffix_trie import Context, SuffixTrie
+from core.drafters.vocabulary import Vocabulary
 from core.targets.base import PassOutput
 from core.types import EMPTY_TREE, DraftTree, Sequence, Verdict
 
-MAX_RUN = 12
-#: Behind an edit, a copy that has gone on for so many tokens is a copy like any other.
-SETTLED_RUN = 4
-#: Nodes below this chance of being reached are not worth a slot, however large the budget.
-MIN_SCORE = 0.02
+#: Longer matches are as good as this one.
+MAX_MATCH = 8
+#: So many of the prompt's commonest tokens are tried where no match claims the next one.
+NUM_COMMON = 12
+#: A tree is grown to twice what the budget lately took, and at least so far.
+_LEAST_NODES = 16
+#: Nodes that are reached more seldom are not worth a slot: where a text is rewritten most nodes are certain, so that
+#: others must pay for themselves; where answers are copied from here and there, there is little else to try.
+_MIN_SCORE_ALIGNED, _MIN_SCORE = 0.02, 0.005
+
+_MATCH_PRIORS = (0.0, 0.35, 0.5, 0.62, 0.72, 0.8, 0.85, 0.9, 0.95)
 
 
-class Key(NamedTuple):
-    """What an acceptance estimate depends on: kind of pointer, tokens matched so far, how many pointers agree,
-    and whether a likelier sibling stands before it."""
-
-    kind: str
-    run: int
-    agreement: int
-    rank: int
-
-
-class Pointer(NamedTuple):
-    text: Seq[int]
-    position: int
-    kind: str
-    run: int
-    aligned: bool = False
-
-    def moved(self) -> Pointer:
-        """One token further."""
-        run = min(self.run + 1, MAX_RUN)
-        kind = "run" if self.aligned and run >= SETTLED_RUN else self.kind
-        return Pointer(self.text, self.position + 1, kind, run, self.aligned)
+def prior(key: Any) -> float:
+    """First estimates: a long match is likelier to go on than a short one."""
+    kind = key[0]
+    if kind == "match":
+        return _MATCH_PRIORS[key[1]]
+    if kind == "answer":
+        return 0.6 * _MATCH_PRIORS[key[1]]
+    if kind == "common":
+        return 0.15
+    if key[-1] == "remembered":
+        return PRIORS["remembered"]
+    base = PRIORS[kind]
+    return base + (0.97 - base) * (1 - 0.6 ** key[1]) if len(key) == 3 else base
 
 
-#: First estimates by kind, for a pointer that has matched nothing yet.
-PRIORS = {
-    "start": 0.9, "run": 0.9, "deleted": 0.7, "replaced": 0.5, "inserted": 0.25, "skip": 0.15,
-    "memory": 0.6, "source": 0.2, "prompt": 0.2, "output": 0.15, "prediction": 0.3,
-}  # fmt: skip
+class _State(NamedTuple):
+    """A node of the tree: the last tokens before what comes next, and the places in each aligned text."""
+
+    context: tuple[int, ...]
+    places: tuple[tuple[Place, ...], ...]
 
 
-def prior(key: Key) -> float:
-    """A long match is likelier to go on than a short one, and a sibling takes what the first leaves."""
-    base = PRIORS[key.kind]
-    grown = base + (0.97 - base) * (1 - 0.6**key.run)
-    agreed = grown + (1 - grown) * 0.3 * (key.agreement - 1)
-    return agreed * (1.0, 0.35, 0.15)[key.rank]
+class _Row:
+    """Sources of one row, and how far the output has been taken in."""
 
-
-class _RowState:
-    """Sources of one row, indexed, and how far the output has been taken in."""
-
-    def __init__(self, row: Sequence, is_aligned: bool, eos_token_id: int | None) -> None:
-        self.index = NgramIndex()
-        for source in row.source_ids:
-            self.index.add(source, "source")
-        self.pointers: dict[str, AlignmentPointer] = {}
-        if is_aligned:
-            self._align(row.prompt_ids, "prompt", eos_token_id)
-        if row.prediction_ids is not None:
-            self._align(row.prediction_ids, "prediction", eos_token_id)
-        self.output = self.index.add(row.tokens, "output")
-        self.seen = len(row.tokens)
-
-    def _align(self, tokens: list[int], kind: str, eos_token_id: int | None) -> None:
-        if eos_token_id is not None and (not tokens or tokens[-1] != eos_token_id):
-            tokens = [*tokens, eos_token_id]
-        self.index.add(tokens, kind)
-        self.pointers[kind] = AlignmentPointer(tokens)
+    def __init__(self, row: Sequence, rewritings: list[Rewriting], answers: SharedAnswers | None) -> None:
+        self.rewritings = rewritings
+        self.places = tuple(rewriting.places for rewriting in rewritings)
+        self._answers = answers
+        self._texts = [*_not_within(row.source_ids, row.tokens), *(r.source for r in rewritings), row.tokens]
+        self._seen = len(row.tokens)
+        self._trie: SuffixTrie | None = None
+        self._common: list[tuple[int, int]] | None = None
 
     def catch_up(self, row: Sequence) -> None:
-        new = row.tokens[self.seen :]
-        self.index.append(self.output, new)
-        for pointer in self.pointers.values():
-            for token in new:
-                pointer.advance(token)
-        self.seen = len(row.tokens)
+        new = row.tokens[self._seen :]
+        self._seen = len(row.tokens)
+        if self._trie is not None:
+            self._trie.extend(new)
+        for token in new:
+            self.places = self._advanced(self.places, token)
 
-    def candidates(self, row: Sequence) -> list[Pointer]:
-        found = [
-            Pointer(pointer.source, place.position, place.kind, min(place.run, MAX_RUN), True)
-            for pointer in self.pointers.values()
-            for place in pointer.places
-            if place.position < len(pointer.source)
-        ]
-        # At the start there is nothing to look for yet, and deep inside a copied stretch the n-grams only find
-        # the same place again.
-        if found and (found[0].kind == "start" or found[0].run >= 3):
-            return found
-        known = {(kind, place.position) for kind, p in self.pointers.items() for place in p.places}
-        matches = self.index.occurrences(row.tokens[-self.index.max_length :])
-        return found + [
-            Pointer(match.text, match.end, match.kind, min(match.length, MAX_RUN))
-            for match in matches
-            if (match.kind, match.end) not in known
-        ]
+    def _advanced(self, places: tuple[tuple[Place, ...], ...], token: int) -> tuple[tuple[Place, ...], ...]:
+        return tuple(r.advance(own, token) for r, own in zip(self.rewritings, places, strict=True))
+
+    def root(self, row: Sequence) -> _State:
+        return _State(tuple(row.tokens[-MAX_MATCH:]), self.places)
+
+    def follow(self, state: _State, token: int, lead: tuple[Place, ...] | None) -> _State:
+        context = (*state.context[1 - MAX_MATCH :], token)
+        if lead is not None and len(state.places) == 1:
+            return _State(context, (lead,))
+        return _State(context, self._advanced(state.places, token))
+
+    def stretch(self, state: _State) -> Stretch | None:
+        """A settled copy from the only text that is aligned."""
+        if len(state.places) != 1:
+            return None
+        rewriting, place = self.rewritings[0], state.places[0][0]
+        if place.kind != "run" or place.text is not rewriting.source:
+            return None
+        return Stretch(rewriting.source, rewriting.run_keys, place.position)
+
+    def along(self, state: _State, stretch: Stretch, position: int) -> _State:
+        behind = tuple(stretch.tokens[stretch.start : position])
+        return _State((*state.context, *behind)[-MAX_MATCH:], (self.rewritings[0].at(position),))
+
+    def levels(self, state: _State) -> Iterator[Level]:
+        """Every source's say. Inside a copied stretch the matches only find the same place again."""
+        settled = False
+        for rewriting, places in zip(self.rewritings, state.places, strict=True):
+            yield from rewriting.levels(places)
+            settled |= places[0].kind == "run" and places[0].position < len(places[0].text)
+        if not settled:
+            yield from self._matches(state.context)
+
+    def _matches(self, context: tuple[int, ...]) -> Iterator[Level]:
+        """Followers of every suffix of the context, each level without those of the longer ones."""
+        if self._trie is None:
+            self._trie = SuffixTrie(MAX_MATCH)
+            for text in self._texts:
+                self._trie.add(text[: self._seen] if text is self._texts[-1] else text)
+        found = [("match", self._trie, c) for c in self._trie.contexts(context)]
+        if self._answers is not None:
+            found += [("answer", self._answers.trie, c) for c in self._answers.trie.contexts(context)]
+            found.sort(key=lambda entry: entry[2].length)
+        claimed: set[int] = set()
+        for kind, trie, node in reversed(found):
+            level = _level(kind, node, trie.text, claimed)
+            if level is not None:
+                yield level
+        if not self.rewritings:
+            yield from self._commonest(claimed)
+
+    def _commonest(self, claimed: set[int]) -> Iterator[Level]:
+        if self._common is None:
+            counts: Counter[int] = Counter()
+            for text in self._texts:
+                counts.update(text)
+            self._common = counts.most_common(3 * NUM_COMMON)
+        options = [(token, count) for token, count in self._common if token not in claimed][:NUM_COMMON]
+        total = sum(count for _, count in options)
+        yield Level(("common", 0), [(token, count / total, None) for token, count in options])
+
+
+def _level(kind: str, context: Context, text: Seq[int], claimed: set[int]) -> Level | None:
+    followers = context.followers(text)
+    new = {t: n for t, n in followers.items() if t not in claimed} if claimed else followers
+    if not new:
+        return None
+    claimed.update(new)
+    total = sum(new.values())
+    key = (kind, context.length, min(total, 3), min(len(new), 3))
+    return Level(key, [(token, count / total, None) for token, count in new.items()])
+
+
+def _not_within(sources: Seq[list[int]], tokens: list[int]) -> list[list[int]]:
+    """The sources that the prompt does not quote anyway; at their ends the pieces may differ."""
+    quoted = " ".join(map(str, tokens))
+    return [source for source in sources if f" {' '.join(map(str, source[1:-1]))} " not in quoted]
 
 
 class Copy(Drafter):
     """The all-match source tree with edit-aware realignment and correction memory.
 
-    `calibration` and `memory` live as long as the engine and are shared by its rows; `is_aligned` says that
-    outputs rewrite the prompt (encoder-decoder models).
+    Calibration, `memory` (edits) and `answers` (texts written earlier; None: none are kept) live as long as the
+    engine and are shared by its rows. `is_aligned` says that outputs rewrite the prompt (encoder-decoder models);
+    a `Request.prediction` is aligned with too.
     """
 
     def __init__(
@@ -128,106 +172,53 @@ class Copy(Drafter):
         is_aligned: bool,
         eos_token_ids: frozenset[int] = frozenset(),
         memory: CorrectionMemory | None = None,
+        answers: SharedAnswers | None = None,
     ) -> None:
         self.calibration = Calibration(prior)
         self.memory = CorrectionMemory() if memory is None else memory
+        self.answers = answers
         self._is_aligned = is_aligned
         self._eos = frozenset(eos_token_ids)
-        self._rows: dict[int, _RowState] = {}
+        self._vocabulary: Vocabulary | None = None
+        self._rows: dict[int, _Row] = {}
+        self._taken = 2 * _LEAST_NODES
+
+    def read_vocabulary(self, tokenizer: Any) -> None:
+        self._vocabulary = Vocabulary.of(tokenizer)
 
     def begin(self, row: Sequence) -> None:
-        eos = min(self._eos) if self._eos else None
-        self._rows[row.id] = _RowState(row, self._is_aligned, eos)
+        end_token = min(self._eos) if self._eos else None
+        texts = [row.prompt_ids] if self._is_aligned else []
+        if row.prediction_ids is not None:
+            texts.append(row.prediction_ids)
+        rewritings = [Rewriting(text, self.memory, self._vocabulary, end_token) for text in texts]
+        self._rows[row.id] = _Row(row, rewritings, self.answers)
 
     def propose(self, rows: Seq[Sequence], max_nodes: Seq[int]) -> list[DraftTree]:
         trees = []
         for row, limit in zip(rows, max_nodes, strict=True):
-            state = self._rows[row.id]
-            state.catch_up(row)
-            trees.append(self._grow(state.candidates(row), limit) if limit > 0 else EMPTY_TREE)
+            own = self._rows[row.id]
+            own.catch_up(row)
+            if limit > 0:
+                limit = min(limit, max(2 * self._taken, _LEAST_NODES))
+                root, least = own.root(row), _MIN_SCORE_ALIGNED if own.rewritings else _MIN_SCORE
+                trees.append(grow(own, root, self.calibration, limit, self._eos, least))
+            else:
+                trees.append(EMPTY_TREE)
         return trees
 
     def observe(
         self, rows: Seq[Sequence], trees: Seq[DraftTree], verdicts: Seq[Verdict], output: PassOutput
     ) -> None:
-        """Record every guess whose parent was accepted: those are the ones that were really tried."""
+        """Learn from every node that was reached: the next token is known there, whatever was guessed."""
         for tree, verdict in zip(trees, verdicts, strict=True):
-            accepted = set(verdict.path)
-            reached = accepted | {-1}
-            for node, parent in enumerate(tree.parents):
-                if parent in reached:
-                    self.calibration.record(tree.origins[node], node in accepted)  # type: ignore[index]
+            learn(self.calibration, tree, verdict)
+        widest = max(len(tree) for tree in trees)
+        self._taken = max(widest, self._taken - max(1, self._taken // 8))
 
     def end(self, row: Sequence) -> None:
         self._rows.pop(row.id)
-        if self._is_aligned and row.finish_reason == "stop":
+        if row.finish_reason == "stop" and self._is_aligned:
             self.memory.learn(row.prompt_ids, row.output_ids)
-
-    def _grow(self, candidates: list[Pointer], limit: int) -> DraftTree:
-        """Best-first expansion: always the node that is likeliest to be reached."""
-        tokens: list[int] = []
-        parents: list[int] = []
-        scores: list[float] = []
-        origins: list[object] = []
-        heap: list[tuple[float, int, int, int, Key, list[Pointer]]] = []
-        serial = 0
-        for token, key, pointers in self._children(candidates):
-            serial += 1
-            heapq.heappush(heap, (-self.calibration.estimate(key), serial, -1, token, key, pointers))
-        while heap and len(tokens) < limit:
-            negative, _, parent, token, key, pointers = heapq.heappop(heap)
-            node = len(tokens)
-            tokens.append(token)
-            parents.append(parent)
-            scores.append(-negative)
-            origins.append(key)
-            if token in self._eos:
-                continue
-            for child, child_key, advanced in self._children(pointers):
-                score = negative * self.calibration.estimate(child_key)
-                if -score >= MIN_SCORE:
-                    serial += 1
-                    heapq.heappush(heap, (score, serial, node, child, child_key, advanced))
-        return DraftTree(tokens, parents, scores, None, origins)
-
-    def _children(self, pointers: list[Pointer]) -> list[tuple[int, Key, list[Pointer]]]:
-        """Next tokens that the pointers (and remembered edits) suggest, likeliest first, with the pointers
-        that agree on each moved on."""
-        pointers = self._with_memories(pointers)
-        if len(pointers) == 1:  # nearly always
-            text, position, kind, run, _ = pointers[0]
-            if position == len(text):
-                return []
-            return [(text[position], Key(kind, run, 1, 0), [pointers[0].moved()])]
-        groups: dict[int, list[Pointer]] = {}
-        for pointer in pointers:
-            if pointer.position < len(pointer.text):
-                groups.setdefault(pointer.text[pointer.position], []).append(pointer)
-        return self._ranked(groups)
-
-    def _ranked(self, groups: dict[int, list[Pointer]]) -> list[tuple[int, Key, list[Pointer]]]:
-        estimate = self.calibration.estimate
-        ranked = []
-        for token, group in groups.items():
-            keys = [Key(p.kind, p.run, min(len(group), 3), 0) for p in group]
-            best = keys[0] if len(keys) == 1 else max(keys, key=estimate)
-            ranked.append((token, best, [pointer.moved() for pointer in group]))
-        if len(ranked) == 1:
-            return ranked
-        ranked.sort(key=lambda item: -estimate(item[1]))
-        return [(token, key._replace(rank=min(i, 2)), group) for i, (token, key, group) in enumerate(ranked)]
-
-    def _with_memories(self, pointers: list[Pointer]) -> list[Pointer]:
-        """The pointers, and behind an aligned one what an earlier edit wrote at this place."""
-        if not len(self.memory):
-            return pointers
-        extra = []
-        for pointer in pointers:
-            if pointer.aligned:
-                recalled = self.memory.recall(pointer.text, pointer.position)
-                if recalled is not None:
-                    written, goes_on = recalled
-                    text = [*written, *pointer.text[goes_on:]]
-                    # Aligned like the pointer it left: the next remembered edit is found behind this one.
-                    extra.append(Pointer(text, 0, "memory", 0, True))
-        return [*pointers, *extra] if extra else pointers
+        if row.finish_reason in ("stop", "length") and self.answers is not None:
+            self.answers.add(row.output_ids)
