@@ -34,7 +34,7 @@ from .sources import Source
 #: Passages below are not about the question. With vectors it is the cosine of question and passage; by words alone,
 #: the share of the question's words, weighted by rarity, that stand in the passage.
 MIN_COSINE = 0.28
-MIN_SHARE = 0.35
+MIN_SHARE = 0.4
 #: A passage with nearly all words of the question is about it, whatever its vector says (names, code, numbers).
 SURE_SHARE = 0.9
 HISTORY = Path("chat") / "history.jsonl"
@@ -54,6 +54,8 @@ class Library:
         self.index = index
         self.has_vectors = index.vectors is not None
         self.min_score = (MIN_COSINE if self.has_vectors else MIN_SHARE) if min_score is None else min_score
+        # Who states a threshold means it.
+        self._is_default = min_score is None
         if not -1 <= self.min_score <= 1:
             raise ValueError(f"min_score={min_score} must lie between -1 and 1")
         self.history_path = index.path / HISTORY if history is None else history
@@ -81,7 +83,7 @@ class Library:
         return [
             Source.of(document, score)
             for document, score, share in zip(documents, scores, shares, strict=True)
-            if score >= self.min_score or (self.has_vectors and share >= SURE_SHARE)
+            if score >= self.min_score or (self._is_default and share >= SURE_SHARE)
         ]
 
     def _cosines(self, query: str, documents: Sequence[Document]) -> list[float]:
