@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .encoder import SentenceEncoder
 
 # Computed, and kept in the cache, in one go: a query waits for no more than this, a kill loses no more.
-BLOCK = 256
+BLOCK = 64
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+|[\w.-]+")
 _HUB_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _HUB_OTHER = ["onnx/*", "openvino/*", "*/onnx/*", "*.bin"]
