@@ -76,7 +76,7 @@ class Bm25Index(BaseRetriever):
         cls, documents: Iterable[Document], path: str | Path | None = None, **kwargs: Any
     ) -> Self:
         """Build from passages, for instance `FaissStore.documents()`."""
-        return cls(documents=documents, path=path, **kwargs)
+        return cls(documents=documents, path=None if path is None else Path(path), **kwargs)
 
     @classmethod
     def from_texts(
@@ -89,7 +89,8 @@ class Bm25Index(BaseRetriever):
     ) -> Self:
         """Build from texts with metadata and ids, one each or none."""
         texts = list(texts)
-        rows = zip(texts, metadatas or [{}] * len(texts), ids or [None] * len(texts), strict=True)
+        unnamed: list[str | None] = [None] * len(texts)
+        rows = zip(texts, metadatas or [{}] * len(texts), ids or unnamed, strict=True)
         documents = [Document(page_content=text, metadata=metadata, id=name) for text, metadata, name in rows]
         return cls(documents=documents, **kwargs)
 
@@ -213,7 +214,7 @@ class Bm25Index(BaseRetriever):
 
     def search(self, query: str, k: int | None = None) -> list[tuple[Document, float]]:
         """The best passages with their scores."""
-        ids, scores = (part[0] for part in self.search_batch([query], k))
+        ids, scores = self._best(query, self.k if k is None else k)
         return list(zip(self.get_by_ids(ids), map(float, scores), strict=True))
 
     def get_by_ids(self, ids: Sequence[str]) -> list[Document]:

@@ -340,7 +340,7 @@ class FaissStore(SimilaritySearch):
         self._collection.close()
 
     @classmethod
-    def from_texts(  # type: ignore[override]  # wider: None and sequences too
+    def from_texts(
         cls,
         texts: list[str],
         embedding: Embeddings,

@@ -10,16 +10,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import faiss
 import numpy as np
 import numpy.typing as npt
 
 from retrieval.storage.metric import Floats, Metric
 
 Labels = npt.NDArray[np.int64]
+faiss: Any = import_module("faiss")  # its type stubs lack half of what it has
 KINDS = ("flat", "hnsw", "ivfpq")
 logger = logging.getLogger(__name__)
 
