@@ -281,6 +281,8 @@ class DocumentIndex:
 
 
 def _absolute(path: str | Path) -> Path:
+    if path == "":  # an unset variable of a shell; it would mean the current folder
+        raise ValueError("an empty path was given; write . for the current folder")
     return Path(os.path.abspath(Path(path).expanduser()))
 
 

@@ -315,6 +315,11 @@ def test_a_search_that_was_deleted_is_made_again(docs: Path, tmp_path: Path, par
     index.close()
 
 
+def test_an_empty_path_is_not_the_current_folder(index: DocumentIndex) -> None:
+    with pytest.raises(ValueError, match="empty path"):
+        index.index([""])
+
+
 def test_two_writers_do_not_meet(index: DocumentIndex, docs: Path) -> None:
     with FileLock(index.path / LOCK), pytest.raises(TimeoutError, match="another process is indexing"):
         index.index([docs])
