@@ -92,7 +92,7 @@ class Chat:
             self._screen.hint(f"Your last conversation goes on ({turns} answered); /new begins another.")
 
     def _ask(self, text: str) -> None:
-        earlier = [(turn.standalone, turn.answer) for turn in self._history.turns if not turn.stopped]
+        earlier = [(turn.standalone, turn.answer) for turn in self._history.turns]
         try:
             with StopOnInterrupt() as interrupt:
                 question = self._answerer.prepare(text, earlier)

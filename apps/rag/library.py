@@ -68,7 +68,7 @@ class Library:
         line = f"{len(self.index):,} passages of {files:,} documents, searched {how}"
         notes = [self.index.notice] if self.index.notice else []
         if not self.index.is_complete:
-            notes.append("the last indexing was interrupted; index again to complete it")
+            notes.append("an indexing is under way, or was interrupted; index again to complete it")
         return "\n".join([line, *notes])
 
     def find(self, query: str, k: int) -> list[Source]:
@@ -171,26 +171,28 @@ def open_handbook(min_score: float | None = None) -> Library:
         is_current = stamp.is_file() and stamp.read_text(encoding="utf-8") == now and index.is_complete
         can_have_vectors = index.embeddings is not None and index.vectors is None
         if not is_current or can_have_vectors:
-            _index_handbook(index, documents)
+            index = _index_handbook(index, documents)
     except (ValueError, sqlite3.Error):
         shutil.rmtree(folder, ignore_errors=True)
-        index = DocumentIndex(folder)
-        _index_handbook(index, documents)
+        index = _index_handbook(DocumentIndex(folder), documents)
     stamp.write_text(now, encoding="utf-8")
     return Library(index, min_score, cache_folder() / "handbook-history.jsonl")
 
 
-def _index_handbook(index: DocumentIndex, documents: Path) -> None:
+def _index_handbook(index: DocumentIndex, documents: Path) -> DocumentIndex:
+    """The index, brought up to date by us or by another chat that is at it just now."""
     print("indexing the handbook ...", file=sys.stderr)
     end = time.monotonic() + _WAIT_SECONDS
     while True:
         try:
             _indexed(index, [documents])
-            return
-        except TimeoutError:  # another chat is at it
+            return index
+        except TimeoutError:
             if time.monotonic() > end:
                 raise
-            time.sleep(0.5)
+        if index.is_complete:  # the other one is done
+            index.close()
+            return DocumentIndex(index.path)
 
 
 def _digest(folder: Path) -> str:

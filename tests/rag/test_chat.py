@@ -128,8 +128,9 @@ def test_an_interrupt_stops_the_answer_and_not_the_chat(monkeypatch: pytest.Monk
     assert "(stopped)" in heard.hints.getvalue()
     assert not engine.running
     assert [turn.stopped for turn in heard.history.turns] == [True, False]
-    # An answer that was stopped is no ground for follow-ups.
-    assert heard.search.queries[1] == "How does it measure?"
+    assert heard.search.queries[1] == "How does it measure? (draft budget)"
+    # What was stopped half-way is nothing to copy from.
+    assert heard.history.answers == [f"{SENTENCE} {SENTENCE} [1]"]
 
 
 def test_a_second_interrupt_ends_the_program(monkeypatch: pytest.MonkeyPatch) -> None:

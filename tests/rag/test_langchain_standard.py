@@ -28,7 +28,7 @@ class OnSmallModel:
 
     @property
     def chat_model_params(self) -> dict[str, Any]:
-        return {"model": str(self.folder), "max_tokens": 24, "seed": 3}
+        return {"model": str(self.folder), "seed": 3}
 
 
 class TestUnit(OnSmallModel, ChatModelUnitTests):
@@ -36,4 +36,6 @@ class TestUnit(OnSmallModel, ChatModelUnitTests):
 
 
 class TestIntegration(OnSmallModel, ChatModelIntegrationTests):
-    pass
+    @property
+    def chat_model_params(self) -> dict[str, Any]:
+        return {**super().chat_model_params, "max_tokens": 24}
