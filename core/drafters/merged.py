@@ -89,6 +89,9 @@ class Merged(Drafter):
         for i in self._awake:
             with self._timed(i):
                 proposed.append(self.parts[i].propose(rows, max_nodes))
+        if len(self._awake) == 1:
+            # Nothing to merge: the part's own scores and origins serve.
+            return proposed[0]
         return [
             self._grow([(i, trees[r]) for i, trees in zip(self._awake, proposed, strict=True)], limit)
             for r, limit in enumerate(max_nodes)
@@ -97,10 +100,15 @@ class Merged(Drafter):
     def observe(
         self, rows: Seq[Sequence], trees: Seq[DraftTree], verdicts: Seq[Verdict], output: PassOutput
     ) -> None:
-        for origin, accepted in tried(trees, verdicts):
-            self._calibration.record(origin.key, accepted)
         written = sum(len(verdict.path) + 1 for verdict in verdicts)
         self._price((time.thread_time() - self._began) / written)
+        for ledger in self.ledgers:
+            ledger.resting = max(ledger.resting - 1, 0)
+        if len(self._awake) == 1:
+            self.parts[self._awake[0]].observe(rows, trees, verdicts, output)
+            return
+        for origin, accepted in tried(trees, verdicts):
+            self._calibration.record(origin.key, accepted)
         for i in self._awake:
             part = self.parts[i]
             with self._timed(i):
@@ -109,7 +117,7 @@ class Merged(Drafter):
                 else:
                     views = [_own(tree, verdict, i) for tree, verdict in zip(trees, verdicts, strict=True)]
                     part.observe(rows, [tree for tree, _ in views], [verdict for _, verdict in views], output)
-        if self._is_gated and len(self.parts) > 1:
+        if self._is_gated:
             self._gate(trees, verdicts)
 
     def end(self, row: Sequence) -> None:
@@ -121,7 +129,7 @@ class Merged(Drafter):
     def _timed(self, part: int) -> Iterator[None]:
         started = time.thread_time()
         yield
-        if not self.ledgers[part].resting:
+        if len(self._awake) > 1 and not self.ledgers[part].resting:
             self.ledgers[part].seconds += time.thread_time() - started
 
     def _price(self, seconds: float) -> None:
@@ -136,8 +144,6 @@ class Merged(Drafter):
             for tree, verdict in zip(trees, verdicts, strict=True)
             for node in verdict.path
         ]
-        for ledger in self.ledgers:
-            ledger.resting = max(ledger.resting - 1, 0)
         for i in self._awake:
             mine = [claim for claim in claims if i in claim]
             self.ledgers[i].record(len(mine), sum(len(claim) == 1 for claim in mine))

@@ -52,7 +52,7 @@ class Contexts:
     def longest_match(self, written: Seq[int]) -> Match:
         """Where the longest suffix of `written` (of at most MAX_CONTEXT tokens) occurs and something follows."""
         wanted = list(written[: -MAX_CONTEXT - 1 : -1])
-        near = bisect_left(self.places, wanted, key=self._context)  # type: ignore[arg-type, type-var]
+        near = bisect_left(self.places, wanted, key=self._context)
         length = 0
         for neighbour in (near - 1, near):
             if 0 <= neighbour < len(self.places):
@@ -63,8 +63,8 @@ class Contexts:
         def begins(place: np.integer) -> list[int]:
             return self._context(place)[:length]
 
-        first = bisect_left(self.places, wanted[:length], key=begins)  # type: ignore[arg-type, type-var]
-        end = bisect_right(self.places, wanted[:length], first, key=begins)  # type: ignore[arg-type, type-var]
+        first = bisect_left(self.places, wanted[:length], key=begins)
+        end = bisect_right(self.places, wanted[:length], first, key=begins)
         return Match(self.places[first:end], length)
 
     def _context(self, place: np.integer) -> list[int]:

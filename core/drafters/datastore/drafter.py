@@ -25,7 +25,7 @@ from core.types import EMPTY_TREE, DraftTree, Sequence, Verdict
 
 _STEPS = 8
 #: A store that learns is sorted for the first time when it has so many tokens, then at every doubling.
-_FIRST_SORT = 256
+_FIRST_SORT = 64
 
 
 class Key(NamedTuple):
