@@ -38,9 +38,8 @@ def _load_model(model: str, tokenizer: Any) -> PreTrainedModel:
     from apps.rag.training.model import build_model, small_config
 
     if not model:
-        marks = (tokenizer(mark, add_special_tokens=False)["input_ids"] for mark in (".", "\n", "\n\n"))
-        ends = tuple(ids[0] for ids in marks if len(ids) == 1)
-        return build_model(small_config(len(tokenizer)), ends)
+        marks = tuple(tokenizer.convert_tokens_to_ids([".", "Ċ"]))
+        return build_model(small_config(len(tokenizer)), marks)
     from transformers import AutoModelForCausalLM
 
     loaded: PreTrainedModel = AutoModelForCausalLM.from_pretrained(model, dtype="float32")

@@ -72,10 +72,9 @@ class Library:
         alike = rng.random() < 0.5
         while len(chosen) < count:
             group = self.groups[chosen[0].group]
-            if alike and rng.random() < 0.6 and len(group) > 2:
-                candidate = rng.choice(group)
-            else:
-                candidate = self.draw(rng, real)
+            candidate = (
+                rng.choice(group) if alike and rng.random() < 0.6 and len(group) > 2 else self.draw(rng, real)
+            )
             if all(candidate.sentences != d.sentences for d in chosen):
                 chosen.append(candidate)
             elif len(group) <= count:

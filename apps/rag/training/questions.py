@@ -133,7 +133,7 @@ def content_stems(text: str) -> set[str]:
 def _inflected(word: str, rng: Random) -> str:
     if rng.random() > 0.12 or len(word) < 5 or not word.isalpha():
         return word
-    if word.endswith("ed") or word.endswith("ing"):
+    if word.endswith(("ed", "ing")):
         return re.sub(r"(?:ed|ing)$", "", word)
     return word[:-1] if word.endswith("s") else word + "s"
 
