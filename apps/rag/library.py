@@ -38,7 +38,8 @@ MIN_SHARE = 0.4
 #: A passage with nearly all words of the question is about it, whatever its vector says (names, code, numbers).
 SURE_SHARE = 0.9
 HISTORY = Path("chat") / "history.jsonl"
-_WAIT_SECONDS = 120.0
+#: For another chat that indexes the handbook just now.
+_WAIT_SECONDS = 600.0
 
 
 class Library:
