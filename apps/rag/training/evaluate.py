@@ -19,6 +19,7 @@ from .qa_sets import HELD_SPLIT
 
 app = typer.Typer(add_completion=False, help=__doc__)
 _ERR = Console(stderr=True)
+DATA = default_data()
 
 
 def _share(hits: int, count: int) -> float | None:
@@ -26,7 +27,7 @@ def _share(hits: int, count: int) -> float | None:
 
 
 def score(questions: Sequence[HeldQuestion], answers: Sequence[str]) -> dict[str, Any]:
-    """Percentages: right sentence, answered, abstained by kind, citation right among right ones, copied word by word."""
+    """Percentages: right sentence, answered, abstained by kind, citation right among right ones, word for word."""
     pairs = list(zip(questions, answers, strict=True))
     asked = [(q, a) for q, a in pairs if q.kind == "answerable"]
     answered = [(q, a) for q, a in asked if not is_abstention(a)]
@@ -70,7 +71,7 @@ def main(
     model: Annotated[
         str, typer.Argument(help="Folder or hub id of a chat model.")
     ] = "data/models/chat-small",
-    data: Annotated[Path, typer.Option(help="Folder with qa/.")] = default_data(),
+    data: Annotated[Path, typer.Option(help="Folder with qa/.")] = DATA,
     count: Annotated[int, typer.Option(help="How many questions; half of them can be answered.")] = 400,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     drafter: Annotated[
