@@ -121,7 +121,7 @@ class _Row:
         found = [("match", self._trie, c) for c in self._trie.contexts(context)]
         if self._answers is not None:
             found += [("answer", self._answers.trie, c) for c in self._answers.trie.contexts(context)]
-            found.sort(key=lambda entry: entry[2].length)
+            found.sort(key=lambda entry: (entry[2].length, entry[0] == "match"))
         claimed: set[int] = set()
         for kind, trie, node in reversed(found):
             level = _level(kind, node, trie.text, claimed)
@@ -146,9 +146,9 @@ def _level(kind: str, context: Context, text: Seq[int], claimed: set[int]) -> Le
     new = {t: n for t, n in followers.items() if t not in claimed} if claimed else followers
     if not new:
         return None
-    claimed.update(new)
     total = sum(new.values())
-    key = (kind, context.length, min(total, 3), min(len(new), 3))
+    key = (kind, context.length, min(total, 3), min(len(new), 3), bool(claimed))
+    claimed.update(new)
     return Level(key, [(token, count / total, None) for token, count in new.items()])
 
 
