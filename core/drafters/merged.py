@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from contextlib import contextmanager
+from math import log2
 from typing import Any, NamedTuple
 
 from core.drafters.base import Drafter
@@ -21,11 +22,14 @@ from core.drafters.trials import tried
 from core.targets.base import PassOutput
 from core.types import EMPTY_TREE, DraftTree, Sequence, Verdict
 
-_STEPS = 10
+#: Up to here estimates are told apart in tenths, above by how little is missing to 1: a chain of twenty nodes is
+#: likely at 0.98 each, and is not at 0.95.
+_SURE, _SURE_STEPS = 0.7, 12
 
 
 class Key(NamedTuple):
-    """What an estimate depends on: the surest drafter, its estimate in tenths, how many agree, rank among siblings."""
+    """What an estimate depends on: the surest drafter, the step of its estimate (see `_step`), how many agree, and
+    the rank among siblings."""
 
     part: int
     step: int
@@ -179,10 +183,13 @@ class Merged(Drafter):
             children = list(node.children.values())
             if len(children) > 1:
                 children.sort(key=lambda child: -max(child.estimates.values()))
+            left = 1.0
             for rank, child in enumerate(children):
                 part, surest = max(child.estimates.items(), key=lambda item: item[1])
-                step = min(int(surest * _STEPS), _STEPS - 1)
-                key = Key(part, step, min(len(child.claims), 3), min(rank, 2))
+                # Drafters that disagree cannot both be right: siblings share what the likelier ones leave.
+                surest = min(surest, left)
+                left -= surest
+                key = Key(part, _step(surest), min(len(child.claims), 3), min(rank, 2))
                 reach = score * self._calibration.estimate(key)
                 if reach >= MIN_SCORE:
                     found.append((reach, len(found), number, child.token, Origin(key, child.claims)))
@@ -231,7 +238,16 @@ def _own(tree: DraftTree, verdict: Verdict, part: int) -> tuple[DraftTree, Verdi
     return view, Verdict(tuple(places[node] for node in path), bonus)
 
 
+def _step(estimate: float) -> int:
+    """Tenths up to `_SURE`; above, every halving of what is missing to 1 is two steps."""
+    if estimate < _SURE:
+        return int(10 * estimate)
+    missing = max(1.0 - estimate, 1e-9) / (1.0 - _SURE)
+    return 7 + min(int(-2.0 * log2(missing)), _SURE_STEPS - 1)
+
+
 def _prior(key: Key) -> float:
-    """What the surest drafter thinks, and a little more where others agree."""
-    estimate = (key.step + 0.5) / _STEPS
+    """What the surest drafter thinks (the middle of its step), and a little more where others agree."""
+    missing = 1.0 - (key.step + 0.5) / 10 if key.step < 7 else (1.0 - _SURE) * 0.5 ** ((key.step - 6.5) / 2)
+    estimate = 1.0 - missing
     return estimate + (1 - estimate) * 0.2 * (key.agreement - 1)
