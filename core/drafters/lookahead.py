@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence as Seq
+from typing import Any
 
 from core.drafters.base import Drafter
 from core.drafters.calibration import Calibration
@@ -123,16 +124,16 @@ class Lookahead(Drafter):
     def _record_yield(self, tree: DraftTree, verdict: Verdict) -> None:
         """Accepted tokens of the pool for each verified node of a window."""
         accepted = set(verdict.path)
-        for node, origin in enumerate(tree.origins or ()):
-            if origin is not None and (origin[0] == "window" or node in accepted):  # type: ignore[index]
-                self._calibration.record(("yield", 0), origin[0] == "pool")  # type: ignore[index]
+        origins: Seq[Any] = tree.origins or ()
+        for node, origin in enumerate(origins):
+            if origin is not None and (origin[0] == "window" or node in accepted):
+                self._calibration.record(("yield", 0), origin[0] == "pool")
 
     def _iterate(self, state: _RowState, tree: DraftTree, best: Seq[int], num_accepted: int) -> None:
         """One Jacobi step of the window; n-grams that it completes join the pool."""
-        nodes = [
-            n for n, origin in enumerate(tree.origins or ()) if origin is not None and origin[0] == "window"
-        ]  # type: ignore[index]
-        places = [tree.origins[n][1] for n in nodes]  # type: ignore[index]
+        origins: Seq[Any] = tree.origins or ()
+        nodes = [n for n, origin in enumerate(origins) if origin is not None and origin[0] == "window"]
+        places = [origins[n][1] for n in nodes]
         assert places == list(range(len(places))), "a window is cut at its end"
         chosen = [best[0], *(best[1 + node] for node in nodes)]
         state.past.append((state.num_tokens, state.window[: len(nodes)], state.num_fresh))

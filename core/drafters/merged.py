@@ -143,11 +143,12 @@ class Merged(Drafter):
 
     def _gate(self, trees: Seq[DraftTree], verdicts: Seq[Verdict]) -> None:
         """Credit the accepted nodes; let rest who does not earn its time. Who has most accepted always stays."""
-        claims = [
-            tree.origins[node].claims  # type: ignore[index, attr-defined]
+        accepted: list[Any] = [
+            (tree.origins or ())[node]
             for tree, verdict in zip(trees, verdicts, strict=True)
             for node in verdict.path
         ]
+        claims = [origin.claims for origin in accepted]
         for i in self._awake:
             mine = [claim for claim in claims if i in claim]
             self.ledgers[i].record(len(mine), sum(len(claim) == 1 for claim in mine))
@@ -216,7 +217,8 @@ def _insert(root: _Node, part: int, tree: DraftTree) -> None:
 
 def _whole(tree: DraftTree, part: int) -> DraftTree:
     """The merged tree as one part sees it: nodes that are not its own have no origin."""
-    claims = [origin.claims.get(part) for origin in tree.origins or ()]  # type: ignore[attr-defined]
+    origins: Seq[Any] = tree.origins or ()
+    claims = [origin.claims.get(part) for origin in origins]
     return DraftTree(tree.tokens, tree.parents, tree.scores, None, claims)
 
 
