@@ -52,7 +52,7 @@ class Chooser:
         if self.rule != "exact":
             rule = RULES[self.rule]
             return [
-                rule(logits[start : start + 1 + len(tree)], tree, row.params, len(row.tokens))
+                rule(logits[start : start + 1 + len(tree)], tree, row.params, row.position)
                 for start, row, tree in zip(output.offsets, rows, trees, strict=True)
             ]
         scores = self._scores(rows, trees, output.offsets, logits)
@@ -105,7 +105,7 @@ class Chooser:
         if transform is not None:
             logits = transform.apply(logits, row.tokens + written[1:], EMPTY_TREE, output.row_hidden(0, 1))
         logits = self._without_suppressed(logits)
-        return int(perturbed_scores(logits, row.params, [len(row.tokens) + depth]).argmax())
+        return int(perturbed_scores(logits, row.params, [row.position + depth]).argmax())
 
     def _transformed(self, rows: Seq[Sequence], trees: Seq[DraftTree], output: PassOutput) -> torch.Tensor:
         for b, (row, tree) in enumerate(zip(rows, trees, strict=True)):
@@ -145,7 +145,7 @@ def _sampled_nodes(
             filters = replace(row.params, seed=0, max_new_tokens=1, stop=())
             depths = [0, *tree.depths()]
             nodes.setdefault(filters, []).extend(
-                (start + t, noise_key(row.params.seed, len(row.tokens) + depth))
+                (start + t, noise_key(row.params.seed, row.position + depth))
                 for t, depth in enumerate(depths)
             )
     return nodes

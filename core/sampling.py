@@ -82,7 +82,8 @@ def filter_logits(logits: torch.Tensor, params: SamplingParams) -> torch.Tensor:
 def perturbed_scores(logits: torch.Tensor, params: SamplingParams, positions: Seq[int]) -> torch.Tensor:
     """Scores [M, V] whose argmax is the chosen token: the logits, or filtered logits plus keyed noise.
 
-    `positions[m]` is the absolute index, in the row's token list, of the token that row m chooses.
+    `positions[m]` is that of the token that row m chooses: its absolute index in the row's token list, or what
+    `Request.noise_start` makes of it.
     """
     if params.temperature == 0:
         return logits

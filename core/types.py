@@ -142,6 +142,10 @@ class Request:
     `prompt` is text or token ids. `sources` are texts or ids worth copying from, best first, and
     `source_weights` their relative weights (retrieval scores; 1 if missing). `prediction` guesses the whole
     output. None of these three ever changes the output, only the speed.
+
+    `noise_start` names the noise of the first token written, that of the others follows; None: its index in the
+    row. Give the number of tokens written so far where one text is written in several requests, whose prompts
+    differ: it is then sampled as if it had been written in one.
     """
 
     prompt: str | Seq[int]
@@ -150,8 +154,11 @@ class Request:
     prediction: str | Seq[int] | None = None
     params: SamplingParams | None = None
     transform: LogitsTransform | None = None
+    noise_start: int | None = None
 
     def __post_init__(self) -> None:
+        if self.noise_start is not None and self.noise_start < 0:
+            raise ValueError(f"noise_start={self.noise_start} must be 0 or greater, or None")
         if self.source_weights is not None and len(self.source_weights) != len(self.sources):
             raise ValueError(
                 f"{len(self.source_weights)} source_weights for {len(self.sources)} sources; give one for each"
@@ -233,6 +240,12 @@ class Sequence:
     def remaining(self) -> int:
         """Tokens that may still be written."""
         return self.max_tokens - (len(self.tokens) - self.num_prompt)
+
+    @property
+    def position(self) -> int:
+        """What names the noise of the next token: its index in the row, or as the request says."""
+        start = self.request.noise_start
+        return len(self.tokens) if start is None else start + len(self.tokens) - self.num_prompt
 
 
 @dataclass(frozen=True)

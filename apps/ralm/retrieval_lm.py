@@ -1,0 +1,142 @@
+"""A language model that asks for a document every few tokens, plainly or with speculation.
+
+Knows which parts make one call. The output is the same in both modes, token for token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+from core import Engine, SamplingParams
+from core.types import FinishReason
+
+from .config import RetrievalConfig, SpeculationConfig
+from .generator import Generator
+from .retrievers import Score, retriever_for
+from .row import Row
+from .sequential import write_sequentially
+from .speculation import Speculation
+from .stats import RetrievalStats
+
+Mode = Literal["speculative", "sequential"]
+#: The paper's length of a generation.
+DEFAULT_PARAMS = SamplingParams(max_new_tokens=128)
+
+
+@dataclass(frozen=True)
+class RetrievalCompletion:
+    """A finished text. `documents` are the passages it was written after, as (tokens written before, id or None);
+    `stats` those of the whole call."""
+
+    text: str
+    token_ids: list[int]
+    finish_reason: FinishReason
+    documents: list[tuple[int, str | None]]
+    stats: RetrievalStats
+
+
+class RetrievalLM:
+    """Iterative in-context retrieval (Ram et al. 2302.00083) over an engine and a retriever.
+
+    `retriever` is a FaissStore, a Bm25Index, a `retrievers.Retriever`, or any LangChain retriever or store whose
+    passages can be scored (`score`, see `retrievers.LangChainRetriever`).
+
+    Raises ValueError for a retriever that cannot be used, an unknown mode or an encoder-decoder model.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        retriever: Any,
+        *,
+        mode: Mode = "speculative",
+        config: RetrievalConfig | None = None,
+        speculation: SpeculationConfig | None = None,
+        score: Score | None = None,
+    ) -> None:
+        if mode not in get_args(Mode):
+            raise ValueError(f"mode {mode!r} is unknown; choose one of {', '.join(get_args(Mode))}")
+        if engine.target.is_encoder_decoder:
+            raise ValueError(
+                "an encoder-decoder model cannot read a document before its text; give a decoder-only one"
+            )
+        self.engine = engine
+        self.retriever = retriever_for(retriever, score)
+        self.mode = mode
+        self.config = config or RetrievalConfig()
+        self.speculation = speculation or SpeculationConfig()
+
+    @classmethod
+    def from_pretrained(
+        cls, name: str | Path, retriever: Any, *, drafter: str = "copy", device: str = "auto", dtype: str = "auto",
+        **options: Any,
+    ) -> Self:  # fmt: skip
+        """Over a local model folder or hub id; see `core.Engine.from_pretrained`."""
+        return cls(Engine.from_pretrained(name, drafter, device, dtype), retriever, **options)
+
+    def generate(
+        self, prompts: Sequence[str | Sequence[int]], params: SamplingParams | None = None
+    ) -> list[RetrievalCompletion]:
+        """Write all texts, in batches that share each call of the retriever; in the order of the prompts."""
+        if isinstance(prompts, str):
+            raise ValueError("prompts is one string; give a list of prompts")
+        stats = RetrievalStats()
+        generator, rows = self._prepare(prompts, params or DEFAULT_PARAMS)
+        with closing(self._writing(generator, rows, stats)) as writing:
+            for _ in writing:
+                pass
+        return [_completion(generator, row, stats) for row in rows]
+
+    def stream(
+        self,
+        prompt: str | Sequence[int],
+        params: SamplingParams | None = None,
+        stats: RetrievalStats | None = None,
+    ) -> Iterator[str]:
+        """Pieces of the text as they are settled. Closing the iterator ends it, and its thread with it."""
+        generator, (row,) = self._prepare([prompt], params or DEFAULT_PARAMS)
+        return self._pieces(generator, row, RetrievalStats() if stats is None else stats)
+
+    def _pieces(self, generator: Generator, row: Row, stats: RetrievalStats) -> Iterator[str]:
+        text = SettledText(generator, row)
+        with closing(self._writing(generator, [row], stats)) as writing:
+            for _ in writing:
+                if piece := text.take():
+                    yield piece
+
+    def _prepare(
+        self, prompts: Sequence[str | Sequence[int]], params: SamplingParams
+    ) -> tuple[Generator, list[Row]]:
+        generator = Generator(self.engine, self.config, self.retriever.text)
+        return generator, [generator.row(prompt, params, self.retriever.cache()) for prompt in prompts]
+
+    def _writing(self, generator: Generator, rows: list[Row], stats: RetrievalStats) -> Any:
+        if self.mode == "sequential":
+            return write_sequentially(rows, generator, self.retriever, stats)
+        return Speculation(generator, self.retriever, self.speculation, stats).write(rows)
+
+
+class SettledText:
+    """The text of a row as far as no roll-back can reach it, piece by piece; see `core.text.TextStream`."""
+
+    def __init__(self, generator: Generator, row: Row) -> None:
+        self._stream = generator.text_stream(row)
+        self._row = row
+        self._num_read = 0
+
+    def take(self) -> str:
+        """What is new since the last call."""
+        settled = self._row.num_settled
+        for token in self._row.written[self._num_read : settled]:
+            self._stream.push(token)
+        self._num_read = settled
+        return self._stream.take(self._row.is_settled)
+
+
+def _completion(generator: Generator, row: Row, stats: RetrievalStats) -> RetrievalCompletion:
+    assert row.finish_reason is not None, "the row is still being written"
+    return RetrievalCompletion(generator.text(row), row.written, row.finish_reason, row.documents, stats)

@@ -1,0 +1,159 @@
+"""How many retrievals to guess before one verification covers them: the optimal speculation stride scheduler, OS³.
+
+Knows seconds and hit rates. Does not know retrievers or models. After RaLMSpec (arXiv 2401.14021, section 4 and
+appendix A.2), with a verification's latency fitted as b(n) = b0 + b1 * n for n queries: on few cores a batch costs
+more than one query. Letters: a seconds of a step, b of a verification, g hit rate, s steps per verification.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import NamedTuple
+
+from .config import SpeculationConfig
+
+#: Measurements that a latency is estimated from: enough to see through noise, few enough to follow a change.
+_RECENT = 16
+
+
+class Plan(NamedTuple):
+    """`steps` guesses per verification; `asynchronous`: go on writing while it runs."""
+
+    steps: int
+    asynchronous: bool
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """Seconds: `step` (a), `base` (b0) and `per_query` (b1) of a verification; `width` queries per step."""
+
+    step: float
+    base: float
+    per_query: float = 0.0
+    width: float = 1.0
+
+    def verification(self, steps: int) -> float:
+        """b(s)."""
+        return self.base + self.per_query * self.width * steps
+
+
+class LatencyFit:
+    """Online estimates of a, b0 and b1 from the most recent measurements."""
+
+    def __init__(self) -> None:
+        self._steps: deque[float] = deque(maxlen=_RECENT)
+        self._verifications: deque[tuple[int, float]] = deque(maxlen=_RECENT)
+
+    @property
+    def is_ready(self) -> bool:
+        return bool(self._steps) and bool(self._verifications)
+
+    def record_step(self, seconds: float) -> None:
+        self._steps.append(seconds)
+
+    def record_verification(self, num_queries: int, seconds: float) -> None:
+        self._verifications.append((num_queries, seconds))
+
+    def latencies(self, width: float = 1.0) -> Latencies:
+        """The current fit; needs one measurement of each."""
+        base, per_query = self._line()
+        return Latencies(max(median(self._steps), 1e-9), base, per_query, width)
+
+    def _line(self) -> tuple[float, float]:
+        """Least squares with neither part negative."""
+        sizes = [float(size) for size, _ in self._verifications]
+        seconds = [taken for _, taken in self._verifications]
+        x, y = fmean(sizes), fmean(seconds)
+        spread = sum((size - x) ** 2 for size in sizes)
+        if spread == 0:
+            return y, 0.0
+        slope = sum((size - x) * (taken - y) for size, taken in zip(sizes, seconds, strict=True)) / spread
+        if slope * x > y:  # through the origin: the base would be negative
+            slope = sum(s * t for s, t in zip(sizes, seconds, strict=True)) / sum(s * s for s in sizes)
+            return 0.0, slope
+        return (y, 0.0) if slope < 0 else (y - slope * x, slope)
+
+
+class HitRate:
+    """g: the probability that a guess is right, estimated over the last verifications."""
+
+    def __init__(self, config: SpeculationConfig) -> None:
+        self._recent: deque[tuple[int, int]] = deque(maxlen=config.window)
+        self._config = config
+
+    def record(self, matched: int, missed: int) -> None:
+        """A verification found `matched` guesses right before the first wrong one of each of `missed` requests."""
+        self._recent.append((matched, missed))
+
+    @property
+    def value(self) -> float:
+        hits = sum(matched for matched, _ in self._recent) + self._config.prior_hits
+        misses = sum(missed for _, missed in self._recent)
+        return min(hits / (hits + misses) if hits + misses else 0.0, self._config.max_hit_rate)
+
+
+class Scheduler:
+    """Chooses the plan of every verification, from what the earlier ones showed."""
+
+    def __init__(self, config: SpeculationConfig) -> None:
+        self.fit = LatencyFit()
+        self.hit_rate = HitRate(config)
+        self._config = config
+
+    def plan(self, width: int = 1) -> Plan:
+        """The plan of the next verification, for `width` requests at once."""
+        config = self._config
+        if not config.scheduler:
+            return Plan(config.steps, config.asynchronous)
+        if not self.fit.is_ready:
+            return Plan(1, config.asynchronous and config.as_published)
+        return best_plan(self.fit.latencies(width), self.hit_rate.value, config)
+
+
+def best_plan(latencies: Latencies, hit_rate: float, config: SpeculationConfig) -> Plan:
+    """The plan of the highest expected rate; of equals the shortest."""
+    waits = [False] if not config.asynchronous else [True] if config.as_published else [False, True]
+    rate = published_rate if config.as_published else expected_rate
+    plans = [Plan(steps, wait) for steps in range(1, config.max_steps + 1) for wait in waits]
+    return max(plans, key=lambda plan: rate(plan, latencies, hit_rate, config.max_ahead))
+
+
+def expected_documents(steps: int, hit_rate: float) -> float:
+    """(1 - g^s) / (1 - g): retrievals that one verification settles, the corrected one included."""
+    return (1 - hit_rate**steps) / (1 - hit_rate)
+
+
+def expected_rate(plan: Plan, latencies: Latencies, hit_rate: float, max_ahead: int) -> float:
+    """Retrievals settled per second of our loop.
+
+    Waiting: s - 1 steps are written on guesses, and one after the verification, on its answer, whatever it says;
+    s = 1 is plain retrieval. Going on: e steps are written while a verification runs. After a miss they are lost,
+    and s steps come before the next verification; else they count, and it covers max(s, e) guesses.
+    """
+    a, b, s = latencies.step, latencies.verification(plan.steps), plan.steps
+    if not plan.asynchronous:
+        return expected_documents(s, hit_rate) / (s * a + b)
+    ahead = max(1, min(max_ahead, math.ceil(b / a)))
+    longer = max(s, ahead)
+    # How often a verification follows a miss, and how often it follows one where all guesses were right.
+    after_miss, after_hits = 1 - hit_rate**longer, hit_rate**s
+    documents = after_miss * expected_documents(s, hit_rate) + after_hits * expected_documents(
+        longer, hit_rate
+    )
+    seconds = after_miss * (s * a + max(ahead * a, b))
+    seconds += after_hits * ((longer - ahead) * a + max(ahead * a, latencies.verification(longer)))
+    return documents / seconds
+
+
+def published_rate(plan: Plan, latencies: Latencies, hit_rate: float, max_ahead: int = 1) -> float:
+    """The paper's objective: (1-g^s)/(1-g) documents in sa + b seconds, or if asynchronous in
+    g^s((s-1)a + max(a,b)) + (1-g^s)(sa + b)."""
+    a, b, s = latencies.step, latencies.verification(plan.steps), plan.steps
+    documents = expected_documents(s, hit_rate)
+    if not plan.asynchronous:
+        return documents / (s * a + b)
+    all_right = hit_rate**s
+    return documents / (all_right * ((s - 1) * a + max(a, b)) + (1 - all_right) * (s * a + b))

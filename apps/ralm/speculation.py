@@ -1,0 +1,143 @@
+"""Guess what the retrieval will say, write on, verify many guesses in one call, roll back at the first miss.
+
+Knows rows, a retriever and a generator, and when to do what. RaLMSpec (arXiv 2401.14021, algorithm 1): the output is
+that of `sequential`, token for token. Several texts share each verification.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from .config import SpeculationConfig
+from .generator import Generator
+from .retrievers import Query, Retriever
+from .row import Row
+from .scheduler import Plan, Scheduler
+from .stats import RetrievalStats
+
+Answers = list[list[str]]
+
+
+class Speculation:
+    """Writes the rows of one call."""
+
+    def __init__(
+        self, generator: Generator, retriever: Retriever, config: SpeculationConfig, stats: RetrievalStats
+    ) -> None:
+        self.scheduler = Scheduler(config)
+        self._generator = generator
+        self._retriever = retriever
+        self._config = config
+        self._stats = stats
+        self._guessing = 0.0
+
+    def write(self, rows: Sequence[Row]) -> Iterator[None]:
+        """Write all rows to their ends; one yield for every verification.
+
+        An error of the retriever is raised here, whichever thread it came up in. No thread outlives the iterator.
+        """
+        with ThreadPoolExecutor(1, "verification") as executor:
+            while live := [row for row in rows if not row.is_settled]:
+                # What a row knows nothing about is not worth a guess.
+                is_fresh = not all(row.documents for row in live)
+                plan = Plan(1, False) if is_fresh else self.scheduler.plan(len(live))
+                self._fill(live, plan.steps)
+                if any(row.pending for row in live):
+                    self._verify(live, plan, executor, is_fresh)
+                yield
+
+    def _fill(self, rows: Sequence[Row], steps: int) -> None:
+        """Guess and write until a row has `steps` guesses, the last of them not written on yet."""
+        while True:
+            self._guess(rows)
+            if max(len(row.pending) for row in rows) >= steps or not self._write(rows):
+                return
+
+    def _guess(self, rows: Sequence[Row]) -> None:
+        """Answer the rows that ask from their own caches."""
+        asking = [row for row in rows if row.finish_reason is None and not row.is_chosen]
+        if not asking:
+            return
+        started = time.perf_counter()
+        with self._stats.phase("encode"):
+            queries = self._retriever.encode([self._generator.query(row) for row in asking])
+        with self._stats.phase("lookup"):
+            for row, query in zip(asking, queries, strict=True):
+                row.guess(query, row.cache.best(query))
+        self._guessing = time.perf_counter() - started
+
+    def _write(self, rows: Sequence[Row]) -> bool:
+        """Write a stretch of every row that goes on; False if none does."""
+        going = [row for row in rows if row.finish_reason is None]
+        if not going:
+            return False
+        started = time.perf_counter()
+        with self._stats.phase("write"):
+            self._generator.write(going)
+        self.scheduler.fit.record_step(time.perf_counter() - started + self._guessing)
+        self._stats.steps += len(going)
+        return True
+
+    def _verify(self, rows: Sequence[Row], plan: Plan, executor: ThreadPoolExecutor, is_fresh: bool) -> None:
+        sizes = [len(row.pending) for row in rows]
+        queries = [guess.query for row in rows for guess in row.pending]
+        if plan.asynchronous:
+            answers, seconds = self._search_while_writing(rows, queries, executor)
+        else:
+            with self._stats.phase("wait"):
+                answers, seconds = self._search(queries)
+        self._stats.seconds.search += seconds
+        self.scheduler.fit.record_verification(len(queries), seconds)
+        self._settle(rows, sizes, answers, is_fresh)
+        self._count(plan, len(queries), max(sizes))
+
+    def _search(self, queries: Sequence[Query]) -> tuple[Answers, float]:
+        """Answers and seconds. All that the verification's thread does."""
+        started = time.perf_counter()
+        answers = self._retriever.search(queries, self._config.prefetch)
+        return answers, time.perf_counter() - started
+
+    def _search_while_writing(
+        self, rows: Sequence[Row], queries: Sequence[Query], executor: ThreadPoolExecutor
+    ) -> tuple[Answers, float]:
+        future = executor.submit(self._search, queries)
+        ahead = 1
+        goes_on = self._write(rows)
+        while goes_on and ahead < self._config.max_ahead and not future.done():
+            self._guess(rows)
+            goes_on = self._write(rows)
+            ahead += 1
+        with self._stats.phase("wait"):
+            return future.result()
+
+    def _settle(self, rows: Sequence[Row], sizes: Sequence[int], answers: Answers, is_fresh: bool) -> None:
+        start, hits, misses = 0, 0, 0
+        for row, size in zip(rows, sizes, strict=True):
+            num_guesses, num_tokens = len(row.pending), len(row.written)
+            matched, missed = row.settle(answers[start : start + size])
+            start += size
+            hits, misses = hits + matched, misses + missed
+            self._stats.retrievals += matched + missed
+            self._stats.lost_tokens += num_tokens - len(row.written)
+            if missed and num_tokens > len(row.written):
+                lost = -(-(num_tokens - len(row.written)) // self._generator.config.stride)
+                self._stats.lost_steps += lost
+                self._stats.roll_backs += 1
+            assert not missed or num_guesses > matched, "a miss without a guess"
+        if not is_fresh:
+            self.scheduler.hit_rate.record(hits, misses)
+            self._stats.guesses += hits + misses
+            self._stats.hits += hits
+
+    def _count(self, plan: Plan, num_queries: int, stride: int) -> None:
+        stats, scheduler = self._stats, self.scheduler
+        stats.calls += 1
+        stats.queries += num_queries
+        stats.asynchronous_calls += plan.asynchronous
+        stats.strides.append(stride)
+        stats.hit_rate = scheduler.hit_rate.value
+        if scheduler.fit.is_ready:
+            latencies = scheduler.fit.latencies()
+            stats.step, stats.base, stats.per_query = latencies.step, latencies.base, latencies.per_query

@@ -1,0 +1,120 @@
+"""The scheduler finds the plan of the highest rate, and the rate is what a simulated loop would reach."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import astuple
+
+import pytest
+
+from apps.ralm import SpeculationConfig
+from apps.ralm.scheduler import (
+    HitRate,
+    Latencies,
+    LatencyFit,
+    Plan,
+    Scheduler,
+    best_plan,
+    expected_rate,
+    published_rate,
+)
+
+#: The paper's objective over gamma and b/a: the best stride and the speedup that it predicts, by hand from the formula.
+PREDICTED = {(0.6, 1): (2, 1.07), (0.6, 40): (6, 2.12), (0.8, 3): (4, 1.69), (0.9, 40): (19, 6.01)}
+
+
+@pytest.mark.parametrize(("given", "expected"), PREDICTED.items())
+def test_the_best_stride_is_that_of_the_papers_formula(
+    given: tuple[float, float], expected: tuple[int, float]
+) -> None:
+    hit_rate, ratio = given
+    config = SpeculationConfig(asynchronous=False, as_published=True)
+    latencies = Latencies(1.0, ratio)
+    plan = best_plan(latencies, hit_rate, config)
+    assert plan.steps == expected[0]
+    assert published_rate(plan, latencies, hit_rate) * (1 + ratio) == pytest.approx(expected[1], abs=0.01)
+
+
+def simulated_rate(plan: Plan, latencies: Latencies, hit_rate: float, max_ahead: int) -> float:
+    """The loop of `speculation` with a clock instead of a model."""
+    rng = random.Random(0)
+    clock, documents, pending = 0.0, 0, 0
+    is_known = False
+    a = latencies.step
+    while documents < 4_000:
+        while True:
+            if not is_known:
+                pending += 1
+            if pending >= plan.steps:
+                break
+            clock, is_known = clock + a, False
+        b, asked, ahead = latencies.verification(plan.steps), pending, 0
+        if plan.asynchronous:
+            spent = a
+            pending, ahead = 0, 1
+            while ahead < max_ahead and spent + 1e-9 < b:
+                spent, ahead, pending = spent + a, ahead + 1, pending + 1
+            clock += max(spent, b)
+            is_known = False
+        else:
+            clock, is_known, pending = clock + b, True, 0
+        right = next((i for i in range(asked) if rng.random() >= hit_rate), asked)
+        documents += min(right + 1, asked)
+        if right < asked:
+            is_known, pending = True, 0
+    return documents / clock
+
+
+@pytest.mark.parametrize(
+    "plan", [Plan(1, False), Plan(6, False), Plan(1, True), Plan(4, True), Plan(12, True)]
+)
+@pytest.mark.parametrize("ratio", [0.25, 1, 3, 12])
+@pytest.mark.parametrize("hit_rate", [0.3, 0.9])
+def test_the_expected_rate_is_that_of_the_loop(plan: Plan, ratio: float, hit_rate: float) -> None:
+    latencies = Latencies(1.0, ratio)
+    expected = expected_rate(plan, latencies, hit_rate, max_ahead=16)
+    assert simulated_rate(plan, latencies, hit_rate, 16) == pytest.approx(expected, rel=0.06)
+
+
+@pytest.mark.parametrize("ratio", [0.02, 0.25, 1, 10])
+def test_nothing_is_guessed_where_guesses_are_wrong(ratio: float) -> None:
+    plan = best_plan(Latencies(1.0, ratio), 0.02, SpeculationConfig())
+    assert expected_rate(plan, Latencies(1.0, ratio), 0.02, 16) * (1 + ratio) < 1.05
+    assert plan.steps == 1
+
+
+def test_a_line_through_latencies_is_found_and_never_falls() -> None:
+    fit = LatencyFit()
+    fit.record_step(2.0)
+    for size in (1, 4, 9):
+        fit.record_verification(size, 3.0 + 0.5 * size)
+    assert astuple(fit.latencies(width=2)) == pytest.approx((2.0, 3.0, 0.5, 2))
+    assert fit.latencies(width=2).verification(4) == pytest.approx(7.0)
+    falling = LatencyFit()
+    falling.record_step(1.0)
+    for size, seconds in ((1, 3.0), (9, 1.0)):
+        falling.record_verification(size, seconds)
+    assert falling.latencies().per_query == 0
+    assert falling.latencies().base == pytest.approx(2.0)
+
+
+def test_the_hit_rate_forgets_and_is_capped() -> None:
+    rate = HitRate(SpeculationConfig(window=2, max_hit_rate=0.9, prior_hits=1))
+    assert rate.value == 0.9
+    rate.record(1, 2)
+    assert rate.value == pytest.approx(2 / 4)
+    rate.record(8, 0)
+    rate.record(8, 1)
+    assert rate.value == 0.9
+    assert HitRate(SpeculationConfig.paper()).value == 0
+
+
+def test_without_the_scheduler_the_stride_stays() -> None:
+    scheduler = Scheduler(SpeculationConfig(scheduler=False, steps=5, asynchronous=False))
+    assert scheduler.plan() == Plan(5, False)
+
+
+@pytest.mark.parametrize("wrong", [{"prefetch": 0}, {"max_hit_rate": 1.0}, {"prior_hits": -1}, {"window": 0}])
+def test_settings_out_of_range_are_named(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        SpeculationConfig(**wrong)  # type: ignore[arg-type]
