@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 COMMANDS = {
     "gec": "apps.bench.gec",
     "gpu": "apps.bench.gpu.command",
+    "ralm": "apps.bench.ralm",
     "replay": "apps.bench.replay",
     "table": "apps.bench.gec_table",
 }

@@ -12,15 +12,34 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .config import RetrievalConfig, SpeculationConfig
+    from .knn.building import build_datastore
+    from .knn.config import KnnConfig
+    from .knn.datastore import Datastore
+    from .knn.knn_lm import KnnCompletion, KnnLM
     from .retrieval_lm import RetrievalCompletion, RetrievalLM
 
 MODULES = {
+    "Datastore": "knn.datastore",
+    "KnnCompletion": "knn.knn_lm",
+    "KnnConfig": "knn.config",
+    "KnnLM": "knn.knn_lm",
     "RetrievalCompletion": "retrieval_lm",
     "RetrievalConfig": "config",
     "RetrievalLM": "retrieval_lm",
     "SpeculationConfig": "config",
+    "build_datastore": "knn.building",
 }
-__all__ = ["RetrievalCompletion", "RetrievalConfig", "RetrievalLM", "SpeculationConfig"]
+__all__ = [
+    "Datastore",
+    "KnnCompletion",
+    "KnnConfig",
+    "KnnLM",
+    "RetrievalCompletion",
+    "RetrievalConfig",
+    "RetrievalLM",
+    "SpeculationConfig",
+    "build_datastore",
+]
 
 
 def __getattr__(name: str) -> Any:

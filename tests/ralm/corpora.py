@@ -22,8 +22,8 @@ from core.budget import FixedBudget
 from retrieval import Bm25Index, FaissStore
 from tests.core.models import FIRST_WORD, VOCAB, target_of, word_tokenizer
 
-GREEDY = SamplingParams(max_new_tokens=18)
-SAMPLED = SamplingParams(temperature=0.9, top_p=0.95, max_new_tokens=18, seed=3)
+GREEDY = SamplingParams(max_new_tokens=14)
+SAMPLED = SamplingParams(temperature=0.9, top_p=0.95, max_new_tokens=14, seed=3)
 SAMPLING = {"greedy": GREEDY, "sampled": SAMPLED}
 PROMPTS = ["w9 w33 w70 w12 w9 w33", "w50 w51 w52", "w88 w21 w40 w41 w88 w21 w40 w41 w9"]
 
@@ -73,7 +73,7 @@ def sources() -> dict[str, Any]:
 
 @cache
 def engine(drafter: str = "copy", prefix_rows: int = 4, eos: bool = False) -> Engine:
-    target = target_of("llama", torch.float64)
+    target = target_of("llama", torch.float64, num_hidden_layers=1)
     if not eos:
         target.eos_token_ids = frozenset()
     budget = None if drafter == "none" else FixedBudget(4)

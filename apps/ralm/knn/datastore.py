@@ -1,0 +1,170 @@
+"""Pairs of a context's vector and the token that followed it, on disk, with exact or approximate nearest search.
+
+Knows vectors and token ids. Does not know models (`building` does). Keys are a memory-mapped float16 file, tokens a
+memory-mapped int32 one; HNSW and IVF-PQ have an index file beside them, an exact search is made from the keys. A
+search's answer depends on its query alone, not on the batch. Q queries, n entries, D dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from retrieval.storage.metric import Floats, Metric
+from retrieval.storage.sealed import broken, read_sealed, write_sealed
+from retrieval.storage.vectors import KINDS, IndexConfig, Labels, VectorIndex
+
+MANIFEST, KEYS, TOKENS, INDEX = "datastore.json", "keys.npy", "tokens.npy", "index.faiss"
+FORMAT = 1
+_METRIC = Metric("l2")
+_BLOCK = 65_536
+_SPARE = 16
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The nearest entries of one query, nearest first: `labels` [k], `tokens` [k] and squared `distances` [k]."""
+
+    labels: Labels
+    tokens: npt.NDArray[np.int32]
+    distances: Floats
+
+
+class Datastore:
+    """Opens a datastore in a folder. Raises ValueError for a folder without one, or with a damaged one."""
+
+    def __init__(self, folder: str | Path, config: IndexConfig | None = None) -> None:
+        self.folder = Path(folder)
+        if not (self.folder / MANIFEST).exists():
+            raise ValueError(f"{self.folder} holds no datastore; build one first")
+        manifest = read_sealed(self.folder / MANIFEST, FORMAT)
+        self.kind = str(manifest["index"])
+        self.keys = np.load(self.folder / KEYS, mmap_mode="r", allow_pickle=False)
+        self.tokens = np.load(self.folder / TOKENS, mmap_mode="r", allow_pickle=False)
+        if self.keys.shape != (manifest["count"], manifest["dimension"]) or len(self.tokens) != len(
+            self.keys
+        ):
+            raise broken(self.folder / KEYS, "does not have the shape that the manifest describes")
+        config = config or IndexConfig()
+        if self.kind == "flat":
+            self._index = _filled("flat", self.keys, config)
+        else:
+            self._index = VectorIndex.read(self.folder / INDEX, self.kind, _METRIC, config)
+
+    @classmethod
+    def write(
+        cls,
+        folder: str | Path,
+        blocks: Iterable[tuple[npt.NDArray[np.floating], npt.NDArray[np.integer]]],
+        count: int,
+        *,
+        index: str = "flat",
+        config: IndexConfig | None = None,
+    ) -> Self:
+        """Write `count` entries, given as blocks of (keys [m, D], tokens [m]), and open what was written.
+
+        The manifest comes last: a folder without one is no datastore, whatever else lies there.
+        Raises ValueError for an unknown index, no entries, or other than `count` of them.
+        """
+        if index not in KINDS:
+            raise ValueError(f"index {index!r} is unknown; choose one of {', '.join(KINDS)}")
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MANIFEST).unlink(missing_ok=True)
+        keys = _write_entries(folder, blocks, count)
+        config = config or IndexConfig()
+        if index == "ivfpq" and count < config.train_at:
+            raise ValueError(
+                f"{count} entries cannot train ivfpq, which needs {config.train_at}; use flat or hnsw"
+            )
+        if index != "flat":
+            _filled(index, keys, config).write(folder / INDEX)
+        about = {"index": index, "count": count, "dimension": int(keys.shape[1])}
+        write_sealed(folder / MANIFEST, {"format": FORMAT, **about})
+        return cls(folder, config)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def dimension(self) -> int:
+        """D."""
+        return int(self.keys.shape[1])
+
+    def search(self, queries: Floats, k: int) -> list[Neighbours]:
+        """The k nearest entries of each row of `queries` [Q, D], equal distances in the order of the entries.
+
+        Raises ValueError for queries of another dimension.
+        """
+        queries = _METRIC.prepared(queries, self.dimension)
+        if not self._index.exact:
+            # An approximate search of many at once may probe other clusters than one by one.
+            return [self._search(query[None], k)[0] for query in queries]
+        return self._search(queries, k)
+
+    def neighbours(self, query: Floats, labels: Labels, k: int) -> Neighbours:
+        """The k nearest of these entries."""
+        distances = _METRIC.scores(query, self.keys[labels].astype(np.float32))
+        order = np.lexsort((labels, distances))[:k]
+        return Neighbours(labels[order], self.tokens[labels[order]], distances[order])
+
+    def _search(self, queries: Floats, k: int) -> list[Neighbours]:
+        """FAISS's candidates, measured again; it searches on while one beyond them may be as near as the k-th."""
+        found: list[Neighbours | None] = [None] * len(queries)
+        left, fetch = list(range(len(queries))), min(len(self), k + _SPARE)
+        while left:
+            rough, labels = self._index.candidates(queries[left], fetch)
+            unsure = []
+            for row, near, some in zip(left, rough, labels, strict=True):
+                some = some[some >= 0]
+                found[row] = best = self.neighbours(queries[row], np.asarray(some, dtype=np.int64), k)
+                margin = 2 * _METRIC.rounding(queries[row], self._index.longest)
+                is_settled = len(some) == len(self) or near[len(some) - 1] - margin > best.distances[-1]
+                if self._index.exact and not is_settled:
+                    unsure.append(row)
+            left, fetch = unsure, min(len(self), 4 * fetch)
+        return [one for one in found if one is not None]
+
+
+def _write_entries(
+    folder: Path, blocks: Iterable[tuple[npt.NDArray[np.floating], npt.NDArray[np.integer]]], count: int
+) -> np.ndarray:
+    keys: np.ndarray | None = None
+    tokens = np.lib.format.open_memmap(folder / TOKENS, "w+", np.int32, (count,))
+    start = 0
+    for some_keys, some_tokens in blocks:
+        end = start + len(some_tokens)
+        if end > count:
+            break
+        if keys is None:
+            keys = np.lib.format.open_memmap(folder / KEYS, "w+", np.float16, (count, some_keys.shape[1]))
+        keys[start:end], tokens[start:end] = some_keys, some_tokens
+        start = end
+    if keys is None or start != count:
+        raise ValueError(
+            f"the blocks hold other than the {count} entries that were announced; count them again"
+        )
+    keys.flush()
+    tokens.flush()
+    return keys
+
+
+def _filled(kind: str, keys: np.ndarray, config: IndexConfig) -> VectorIndex:
+    index = VectorIndex(kind, _METRIC, keys.shape[1], config)
+    if kind == "ivfpq":
+        index.train(_sample(keys))
+    for start in range(0, len(keys), _BLOCK):
+        block = np.ascontiguousarray(keys[start : start + _BLOCK], dtype=np.float32)
+        index.add(np.arange(start, start + len(block), dtype=np.int64), block)
+    return index
+
+
+def _sample(keys: np.ndarray, most: int = 200_000) -> Floats:
+    """Evenly spread keys to train on."""
+    places = np.unique(np.linspace(0, len(keys) - 1, min(most, len(keys))).astype(np.int64))
+    return np.ascontiguousarray(keys[places], dtype=np.float32)

@@ -1,0 +1,175 @@
+"""Guess the neighbours of the next tokens from a cache, ask for all of them at once, keep what was right.
+
+Knows rows of tokens, an engine and a datastore. A guess is right where the next token is (RaLMSpec, arXiv
+2401.14021, section 5.3): the true neighbours go through the same mixture, and the same noise of the same position
+chooses, so that greedy and sampled texts are those of plain KNN-LM. The token of a miss is known from its
+verification, so that every round settles at least one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+
+from core import Engine, Request, SamplingParams
+from core.sampling import perturbed_scores
+from core.text import TextStream
+from core.types import FinishReason
+
+from ..config import SpeculationConfig
+from ..scheduler import Plan, Scheduler
+from ..stats import RetrievalStats
+from .cache import NeighbourCache
+from .config import KnnConfig
+from .datastore import Datastore, Neighbours
+from .mixture import KnnTransform, Step, mix
+
+
+@dataclass(eq=False)
+class KnnRow:
+    """`written` is settled; `drafted` tokens and the steps that chose them wait to be verified."""
+
+    prompt: list[int]
+    params: SamplingParams
+    cache: NeighbourCache
+    stream: TextStream
+    written: list[int] = field(default_factory=list)
+    drafted: list[int] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    finish_reason: FinishReason | None = None
+
+
+class KnnSpeculation:
+    """Writes the rows of one call."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        datastore: Datastore,
+        config: KnnConfig,
+        speculation: SpeculationConfig,
+        stats: RetrievalStats,
+    ) -> None:
+        self.scheduler = Scheduler(speculation)
+        self._engine = engine
+        self._datastore = datastore
+        self._config = config
+        self._speculation = speculation
+        self._stats = stats
+
+    def write(self, rows: Sequence[KnnRow]) -> None:
+        """Write all rows to their ends. Errors of the datastore are raised here; no thread outlives the call."""
+        with ThreadPoolExecutor(1, "verification") as executor:
+            while live := [row for row in rows if row.finish_reason is None]:
+                is_fresh = any(not len(row.cache) for row in live)
+                plan = Plan(1, False) if is_fresh else self.scheduler.plan(len(live))
+                self._draft([row for row in live if not row.drafted], plan.steps)
+                sizes = [len(row.drafted) for row in live]
+                queries = np.stack([step.query for row in live for step in row.steps])
+                future = executor.submit(self._search, queries)
+                if plan.asynchronous:
+                    self._draft(live, plan.steps)
+                self._settle(live, sizes, self._result(future), is_fresh)
+                self._count(plan, len(queries), max(sizes))
+
+    def _draft(self, rows: Sequence[KnnRow], num_tokens: int) -> None:
+        """Write on with neighbours from the caches, behind what is drafted already."""
+        asked: list[tuple[KnnRow, KnnTransform, list[int]]] = []
+        requests = []
+        for row in rows:
+            left = row.params.max_new_tokens - len(row.written) - len(row.drafted)
+            if left == 0 or (row.drafted and row.drafted[-1] in self._engine.target.eos_token_ids):
+                continue
+            transform = KnnTransform(
+                lambda queries, row=row: row.cache.search(queries, self._config.k),  # type: ignore[misc]
+                self._config,
+                keeps=True,
+            )
+            params = replace(row.params, max_new_tokens=min(num_tokens, left), stop=())
+            before = row.prompt + row.written + row.drafted
+            start = len(row.written) + len(row.drafted)
+            requests.append(Request(before, params=params, transform=transform, noise_start=start))
+            asked.append((row, transform, before))
+        started = time.perf_counter()
+        longest = 0
+        for (row, transform, before), done in zip(asked, self._engine.generate(requests), strict=True):
+            row.drafted += done.token_ids
+            row.steps += transform.steps(before + done.token_ids, len(before))
+            longest = max(longest, len(done.token_ids))
+            self._stats.steps += len(done.token_ids)
+        if longest:
+            seconds = time.perf_counter() - started
+            self._stats.seconds.write += seconds
+            self.scheduler.fit.record_step(seconds / longest)
+
+    def _search(self, queries: np.ndarray) -> tuple[list[Neighbours], float]:
+        started = time.perf_counter()
+        return self._datastore.search(queries, self._config.k), time.perf_counter() - started
+
+    def _result(self, future: Future[tuple[list[Neighbours], float]]) -> list[Neighbours]:
+        with self._stats.phase("wait"):
+            found, seconds = future.result()
+        self._stats.seconds.search += seconds
+        self.scheduler.fit.record_verification(len(found), seconds)
+        return found
+
+    def _settle(
+        self, rows: Sequence[KnnRow], sizes: Sequence[int], found: list[Neighbours], is_fresh: bool
+    ) -> None:
+        start, hits, misses = 0, 0, 0
+        for row, size in zip(rows, sizes, strict=True):
+            matched, missed = self._settle_row(row, found[start : start + size])
+            row.cache.add(found[start : start + size])
+            start += size
+            hits, misses = hits + matched, misses + missed
+        self._stats.retrievals += hits + misses
+        if not is_fresh:
+            self.scheduler.hit_rate.record(hits, misses)
+            self._stats.guesses += hits + misses
+            self._stats.hits += hits
+
+    def _settle_row(self, row: KnnRow, found: Sequence[Neighbours]) -> tuple[int, bool]:
+        """How many drafted tokens stand, and whether one did not; what was drafted behind it goes."""
+        matched, missed = 0, False
+        while matched < len(found) and not missed and row.finish_reason is None:
+            token = self._choose(row, row.steps[matched], found[matched])
+            missed = token != row.drafted[matched]
+            matched += not missed
+            self._append(row, token)
+        if missed or row.finish_reason is not None:
+            lost = len(row.drafted) - matched - missed
+            self._stats.lost_tokens += lost + missed
+            self._stats.lost_steps += lost + missed
+            self._stats.roll_backs += missed
+            row.drafted, row.steps = [], []
+        else:
+            del row.drafted[:matched], row.steps[:matched]
+        return matched, missed
+
+    def _choose(self, row: KnnRow, step: Step, neighbours: Neighbours) -> int:
+        """The token that plain KNN-LM chooses here."""
+        logits = mix(step.logits, neighbours, self._config)[None]
+        logits[:, list(self._engine.target.suppressed_token_ids)] = -torch.inf
+        return int(perturbed_scores(logits, row.params, [len(row.written)]).argmax())
+
+    def _append(self, row: KnnRow, token: int) -> None:
+        row.written.append(token)
+        if row.stream.push(token) or token in self._engine.target.eos_token_ids:
+            row.finish_reason = "stop"
+        elif len(row.written) == row.params.max_new_tokens:
+            row.finish_reason = "length"
+
+    def _count(self, plan: Plan, num_queries: int, stride: int) -> None:
+        stats, scheduler = self._stats, self.scheduler
+        stats.calls += 1
+        stats.queries += num_queries
+        stats.asynchronous_calls += plan.asynchronous
+        stats.strides.append(stride)
+        stats.hit_rate = scheduler.hit_rate.value
+        latencies = scheduler.fit.latencies()
+        stats.step, stats.base, stats.per_query = latencies.step, latencies.base, latencies.per_query
