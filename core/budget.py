@@ -22,6 +22,9 @@ _WARM_UP = 1
 _TRUST = 6
 #: Measurements above this number make a shape weigh no more in the line.
 _FULL_WEIGHT = 16
+#: What a pass weighs in the rate of late when the next one is over, and the passes after which the rate counts.
+_MEMORY = 0.97
+_FEW_PASSES = 8
 
 
 class Budget(Protocol):
@@ -35,8 +38,8 @@ class Budget(Protocol):
         """How many of its first nodes each row verifies in the next pass; 0 is plain decoding."""
         ...
 
-    def record(self, num_rows: int, num_queries: int, seconds: float) -> None:
-        """A pass over `num_rows` rows with `num_queries` queries in all took so long."""
+    def record(self, num_rows: int, num_queries: int, num_tokens: int, seconds: float) -> None:
+        """A pass over `num_rows` rows with `num_queries` queries in all wrote so many tokens in so long."""
         ...
 
 
@@ -52,7 +55,7 @@ class FixedBudget:
     def choose(self, trees: Seq[DraftTree]) -> Seq[int]:
         return [self.num_nodes] * len(trees)
 
-    def record(self, num_rows: int, num_queries: int, seconds: float) -> None:
+    def record(self, num_rows: int, num_queries: int, num_tokens: int, seconds: float) -> None:
         """Nothing to learn."""
 
 
@@ -109,8 +112,33 @@ class PassTimes:
         return max(mean_t - slope * mean_x, 0.1 * level), slope
 
 
+class TokenRate:
+    """Tokens a second that decoding yields of late, by the size of the batch (its bit length)."""
+
+    def __init__(self) -> None:
+        self._sums: dict[int, tuple[float, float, int]] = {}
+
+    def record(self, num_rows: int, num_tokens: int, seconds: float) -> None:
+        tokens, spent, count = self._sums.get(num_rows.bit_length(), (0.0, 0.0, 0))
+        self._sums[num_rows.bit_length()] = (
+            _MEMORY * tokens + num_tokens,
+            _MEMORY * spent + seconds,
+            count + 1,
+        )
+
+    def get(self, num_rows: int) -> float | None:
+        """None until a few passes were seen."""
+        tokens, spent, count = self._sums.get(num_rows.bit_length(), (0.0, 0.0, 0))
+        return tokens / spent if count >= _FEW_PASSES and spent > 0 else None
+
+
 class MeasuredBudget:
-    """Maximises expected tokens over measured time, so a loaded engine falls back to plain decoding by itself.
+    """Verifies what yields more tokens than the same time yields elsewhere, so a loaded engine falls back to plain
+    decoding by itself.
+
+    The number of nodes maximises expected tokens less seconds times the rate of late (Dinkelbach's method for a
+    ratio of sums, one step a pass). A pass's own rate would be the wrong measure: sure drafts make it high, and
+    what is then left out costs a pass of its own.
 
     `bucket` rounds a row's query count up to the shape that will really run. `flat_bucket` does so for the queries
     of all rows together, where a target leaves out the padding between rows: then every row gets the nodes that
@@ -128,6 +156,7 @@ class MeasuredBudget:
         max_queries: int = 4096,
     ) -> None:
         self.times = PassTimes(doubling)
+        self.rates = TokenRate()
         self._bucket = bucket
         self._flat_bucket = flat_bucket
         self._max_nodes = max_nodes
@@ -143,54 +172,44 @@ class MeasuredBudget:
             return [0] * len(trees)
         if self._flat_bucket is not None and len(trees) > 1:
             return self._share(trees, self._flat_bucket)
-        return [self._same(trees, longest)] * len(trees)
+        num_rows = len(trees)
+        gains = _expected_tokens(trees, longest)
+        options = [(0, num_rows)]
+        for width in self._widths:
+            nodes = min(width - 1, longest)
+            options.append((nodes, num_rows * width))
+            if nodes == longest:
+                break
+        return [self._best(num_rows, options, gains)] * num_rows
 
     def _share(self, trees: Seq[DraftTree], flat_bucket: Callable[[int], int]) -> Seq[int]:
-        """The likeliest nodes of all rows, as many as yield most tokens a second."""
+        """The likeliest nodes of all rows, as many as pay."""
         scores = np.concatenate([_falling(tree) for tree in trees])
         rows = np.repeat(np.arange(len(trees)), [len(tree) for tree in trees])
         best_first = np.argsort(-scores, kind="stable")
         num_rows, total = len(trees), len(trees) + len(scores)
-        tokens = num_rows + np.concatenate(([0.0], np.cumsum(scores[best_first])))
-        best_nodes, best_rate = 0, num_rows / self.times.predict(num_rows, flat_bucket(num_rows))
-        size = num_rows
-        while size < total:
-            size = flat_bucket(size + 1)
-            nodes = min(size, total) - num_rows
-            rate = tokens[nodes] / self.times.predict(num_rows, size)
-            if rate > best_rate:
-                best_nodes, best_rate = nodes, rate
-        counts: list[int] = np.bincount(rows[best_first[:best_nodes]], minlength=num_rows).tolist()
+        gains = np.concatenate(([0.0], np.cumsum(scores[best_first]))).tolist()
+        options = [(0, flat_bucket(num_rows))]
+        while options[-1][1] < total:
+            size = flat_bucket(options[-1][1] + 1)
+            options.append((min(size, total) - num_rows, size))
+        nodes = self._best(num_rows, options, gains)
+        counts: list[int] = np.bincount(rows[best_first[:nodes]], minlength=num_rows).tolist()
         return counts
 
-    def _same(self, trees: Seq[DraftTree], longest: int) -> int:
-        """One number of nodes for all rows: each is padded to the widest."""
-        num_rows = len(trees)
-        gains = _expected_tokens(trees, longest)
-        best_nodes, best_rate = 0, num_rows / self.times.predict(num_rows, num_rows)
-        for width in self._widths:
-            nodes = min(width - 1, longest)
-            rate = (num_rows + gains[nodes]) / self.times.predict(num_rows, num_rows * width)
-            if rate > best_rate:
-                best_nodes, best_rate = nodes, rate
-            if nodes == longest:
-                break
-        return self._to_the_end(best_nodes, gains, num_rows)
+    def _best(self, num_rows: int, options: Seq[tuple[int, int]], gains: Seq[float]) -> int:
+        """The first of the pair (nodes, queries of the pass) that is worth most."""
+        timed = [(nodes, self.times.predict(num_rows, size)) for nodes, size in options]
+        late = self.rates.get(num_rows)
+        if late is None:
+            return max(timed, key=lambda option: (num_rows + gains[option[0]]) / option[1])[0]
+        # Plain decoding's rate can always be had, whatever drafts have promised and not kept.
+        rate = max(late, num_rows / timed[0][1])
+        return max(timed, key=lambda option: gains[option[0]] - rate * option[1])[0]
 
-    def _to_the_end(self, nodes: int, gains: Seq[float], num_rows: int) -> int:
-        """A wider pass, where it takes less time than this one and, probably, another for the few nodes left."""
-        end = min(2 * nodes, len(gains) - 1)
-        times = {}
-        for width in self._widths:
-            taken = min(width - 1, end)
-            if taken >= nodes:
-                reached = 0.0 if taken == end else (gains[taken + 1] - gains[taken]) / num_rows
-                again = self.times.predict(num_rows, num_rows * self._bucket(1 + end - taken))
-                times[taken] = self.times.predict(num_rows, num_rows * width) + reached * again
-        return min(times, key=times.__getitem__, default=nodes)
-
-    def record(self, num_rows: int, num_queries: int, seconds: float) -> None:
+    def record(self, num_rows: int, num_queries: int, num_tokens: int, seconds: float) -> None:
         self.times.record(num_rows, num_queries, seconds)
+        self.rates.record(num_rows, num_tokens, seconds)
 
 
 def _falling(tree: DraftTree) -> np.ndarray:

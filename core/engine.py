@@ -193,7 +193,8 @@ class Engine:
             verdicts = self.chooser.choose(rows, trees, output)
         if not output.is_cold:
             # The loop's own time counts too: it is saved with every pass that is saved.
-            self.budget.record(len(rows), len(output.logits), self._work_time() - started)
+            num_tokens = sum(1 + len(verdict.path) for verdict in verdicts)
+            self.budget.record(len(rows), len(output.logits), num_tokens, self._work_time() - started)
         with clock.phase("commit"):
             for slot, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
                 self.target.commit(slot, row.cache_len + 1, verdict.path)

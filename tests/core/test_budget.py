@@ -32,7 +32,7 @@ def taught(seconds: Callable[[int, int], float], num_rows: int = 1, times: int =
     budget = MeasuredBudget(bucket, max_nodes=31)
     for width in sorted({bucket(q) for q in range(1, 33)}):
         for _ in range(times):
-            budget.record(num_rows, num_rows * width, seconds(num_rows, width))
+            budget.times.record(num_rows, num_rows * width, seconds(num_rows, width))
     return budget
 
 
@@ -111,9 +111,10 @@ def test_a_budget_that_knows_nothing_drafts_and_learns_to_stop() -> None:
     assert same(budget.choose(trees)) > 0
     for step in range(200):
         nodes = same(budget.choose(trees))
-        budget.record(1, bucket(1 + nodes), linear(1, bucket(1 + nodes)))
+        expected = 1 + sum(trees[0].scores[:nodes])
+        budget.record(1, bucket(1 + nodes), expected, linear(1, bucket(1 + nodes)))
         if step % 10 == 9:  # rows without a draft pass by
-            budget.record(1, 1, linear(1, 1))
+            budget.record(1, 1, 1, linear(1, 1))
     assert budget.choose(trees) == [0]
 
 
@@ -122,7 +123,7 @@ def taught_flat(num_rows: int, fixed: float, slope: float) -> MeasuredBudget:
     budget = MeasuredBudget(bucket, bucket, max_nodes=31)
     for size in sorted({bucket(q) for q in range(num_rows, 32 * num_rows)}):
         for _ in range(20):
-            budget.record(num_rows, size, fixed + slope * size)
+            budget.times.record(num_rows, size, fixed + slope * size)
     return budget
 
 
@@ -152,6 +153,17 @@ def test_a_row_with_poor_drafts_does_not_widen_the_pass_of_its_neighbours() -> N
     counts = taught_flat(2, 0.001, 0.0001).choose([decaying(0.99, 20), decaying(0.2, 20)])
     assert counts[0] > 12
     assert counts[1] < 4
+
+
+def test_what_a_sure_pass_leaves_out_is_measured_by_the_rate_of_late() -> None:
+    """Alone, the pass would take its first, certain nodes only; beside ordinary passes the rest pays too."""
+    tree = chain([1.0] * 8 + [0.6] * 8)
+    alone = taught(lambda rows, q: 0.0005 + 0.0001 * q)
+    assert same(alone.choose([tree])) < 16
+    budget = taught(lambda rows, q: 0.0005 + 0.0001 * q)
+    for _ in range(20):
+        budget.rates.record(1, 3, 0.0009)
+    assert same(budget.choose([tree])) >= 15
 
 
 def test_no_drafts_no_nodes() -> None:
@@ -185,7 +197,9 @@ def test_the_engine_stops_drafting_when_its_passes_turn_out_to_cost_more(
     engine = Engine(target, word_tokenizer(), wrong, max_rows=1)
     # Unscored trees count as certain, so the times alone must talk the budget out of them.
     record = engine.budget.record
-    monkeypatch.setattr(engine.budget, "record", lambda rows, q, seconds: record(rows, q, 0.001 * q**1.5))
+    monkeypatch.setattr(
+        engine.budget, "record", lambda rows, q, tokens, seconds: record(rows, q, tokens, 0.001 * q**1.5)
+    )
     engine.generate([Request(prompt)], SamplingParams(max_new_tokens=60))
     drafted = engine.stats.drafted
     engine.generate([Request(prompt)], SamplingParams(max_new_tokens=60))

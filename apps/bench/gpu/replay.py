@@ -175,7 +175,7 @@ class Replay:
         if variant.is_primed:
             for (rows, queries), seconds in self._seconds.items():
                 for _ in range(_PRIMED):
-                    engine.budget.record(rows, rows * queries, seconds)
+                    engine.budget.times.record(rows, rows * queries, seconds)
         return engine
 
     def _text(self, num_rows: int, turn: int, i: int) -> Text:
