@@ -44,7 +44,7 @@ def by_rereading(retriever: Retriever, prompt: str, params: SamplingParams) -> l
     plain, tokens = engine("none", prefix_rows=0), word_tokenizer()
     ids, text = tokens.encode(prompt), list[int]()
     while len(text) < params.max_new_tokens:
-        query = tokens.decode((ids + text)[-CONFIG.query_tokens :])
+        query = tokens.decode((ids + text)[-CONFIG.query_tokens :], skip_special_tokens=True)
         (names,) = retriever.search(retriever.encode([query]), 1)
         before = (
             tokens.encode(retriever.text(names[0]))[:16] + tokens.encode(CONFIG.separator) if names else []

@@ -94,10 +94,10 @@ def test_speculation_on_neighbours_writes_what_plain_knn_lm_writes(
     datastore: Datastore, sampling: str, drafter: str
 ) -> None:
     plain = KnnLM(engine("none"), datastore, mode="sequential", config=CONFIG)
-    expected = plain.generate(PROMPTS, SAMPLING[sampling])
-    for parts in PARTS:
+    expected = plain.generate(PROMPTS[:2], SAMPLING[sampling])
+    for parts in PARTS if drafter == "none" else PARTS[-1:]:
         ours = KnnLM(engine(drafter), datastore, config=CONFIG, speculation=parts)
-        done = ours.generate(PROMPTS, SAMPLING[sampling])
+        done = ours.generate(PROMPTS[:2], SAMPLING[sampling])
         assert [(c.token_ids, c.text) for c in done] == [(c.token_ids, c.text) for c in expected]
         assert done[0].stats.calls < done[0].stats.retrievals
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("verification")]
