@@ -70,7 +70,10 @@ class Library:
         """Documents for one conversation; often some are of one group, as a retriever would have it."""
         chosen = [self.draw(rng, real)]
         alike = rng.random() < 0.5
-        while len(chosen) < count:
+        # A small library may not hold so many that differ.
+        for _ in range(10 * count):
+            if len(chosen) == count:
+                break
             group = self.groups[chosen[0].group]
             candidate = (
                 rng.choice(group) if alike and rng.random() < 0.6 and len(group) > 2 else self.draw(rng, real)

@@ -16,6 +16,8 @@ from .own_pairs import read_pairs
 from .qa_sets import load_qa
 from .rows import Renderer, Row, conversation_row, text_row
 
+_MOST_FAILURES = 500
+
 
 @dataclass(frozen=True)
 class ShardSpec:
@@ -38,7 +40,10 @@ class ShardSpec:
 def _library(spec: ShardSpec) -> Library:
     """The documents of a spec; held-out shards hold questions of the held split alone."""
     if spec.pairs:
-        return Library({}, {"own": read_pairs(Path(spec.pairs))}, 1.0, spec.silent_share)
+        own = read_pairs(Path(spec.pairs))
+        # One in eight is held out, where there are enough to spare one.
+        split = [d for k, d in enumerate(own) if (k % 8 == 7) == spec.held_out]
+        return Library({}, {"own": split or own}, 1.0, spec.silent_share)
     made: dict[str, list[Document]] = {} if spec.held_out else load_documents(Path(spec.documents))
     return Library(made, load_qa(Path(spec.data), spec.held_out), spec.real_share, spec.silent_share)
 
@@ -52,6 +57,7 @@ def make_rows(spec: ShardSpec) -> dict[int, list[Row]]:
     library, renderer = _library(spec), Renderer(tokenizer)
     rng = Random(spec.seed)
     rows: dict[int, list[Row]] = {}
+    failed = 0
     for width in spec.widths:
         made = rows.setdefault(width, [])
         while len(made) * width < spec.tokens / len(spec.widths):
@@ -60,6 +66,11 @@ def make_rows(spec: ShardSpec) -> dict[int, list[Row]]:
                 continue
             real = rng.random() < library.real_share
             row = conversation_row(library, renderer, width, rng, pad, real)
+            failed = 0 if row is not None else failed + 1
+            if failed > _MOST_FAILURES:
+                raise ValueError(
+                    f"no conversation fits {width} tokens: the passages or the template are too long"
+                )
             if row is not None:
                 made.append(row)
     return rows
