@@ -169,7 +169,7 @@ def learn(calibration: Calibration, tree: DraftTree, verdict: Verdict) -> None:
         if isinstance(origin, list):
             had_at.setdefault(parent, origin)
         elif origin is not None:  # a stretch; None: another drafter's node
-            had_at.setdefault(parent, [Level(origin, ((token, 1.0, None),))])  # type: ignore[arg-type]
+            had_at.setdefault(parent, [Level(origin, ((token, 1.0, None),))])
     truth = [*(tree.tokens[node] for node in verdict.path), verdict.bonus]
     for node, token in zip((-1, *verdict.path), truth, strict=True):
         for level in had_at.get(node, ()):

@@ -121,8 +121,8 @@ class Rewriting:
         """What may be written at these places: the copies first, then what may replace them."""
         for place in places:
             if place.position < len(place.text):
-                key = self._key(place)
-                yield Level(key, ((place.text[place.position], 1.0, (self.moved(place),)),))
+                copied = self._key(place)
+                yield Level(copied, ((place.text[place.position], 1.0, (self.moved(place),)),))
         for place in places[:2]:
             for key, token, moved in self._alternatives(place):
                 yield Level(key, ((token, 1.0, (moved,)),))

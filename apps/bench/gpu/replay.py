@@ -21,6 +21,7 @@ from apps.bench.gpu.clock import Deadline, median_ms, synchronize
 from apps.bench.gpu.models import SilentTokenizer
 from apps.bench.gpu.passes import make_room
 from core import Engine, Request, SamplingParams
+from core.budget import MeasuredBudget
 from core.packing import PackedRow, Pass
 from core.targets.base import PassOutput
 from core.targets.decoder_only import DecoderOnly
@@ -173,6 +174,7 @@ class Replay:
         # Every row reads its prompt, as the recorded texts are bound to the slots that read them.
         engine = Engine(self._target, SilentTokenizer(), variant.drafter, max_rows=num_rows, prefix_rows=0)
         if variant.is_primed:
+            assert isinstance(engine.budget, MeasuredBudget)
             for (rows, queries), seconds in self._seconds.items():
                 for _ in range(_PRIMED):
                     engine.budget.times.record(rows, rows * queries, seconds)
