@@ -134,7 +134,7 @@ class Datastore:
 def _write_entries(
     folder: Path, blocks: Iterable[tuple[npt.NDArray[np.floating], npt.NDArray[np.integer]]], count: int
 ) -> np.ndarray:
-    keys: np.ndarray | None = None
+    keys: np.memmap | None = None
     tokens = np.lib.format.open_memmap(folder / TOKENS, "w+", np.int32, (count,))
     start = 0
     for some_keys, some_tokens in blocks:
