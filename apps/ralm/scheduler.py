@@ -17,6 +17,8 @@ from .config import SpeculationConfig
 
 #: Measurements that a latency is estimated from: enough to see through noise, few enough to follow a change.
 _RECENT = 16
+#: Guessing must promise this much over plain retrieval, for what the model of it leaves out: threads, lookups.
+_WORTHWHILE = 1.05
 
 
 class Plan(NamedTuple):
@@ -109,16 +111,23 @@ class Scheduler:
         if not config.scheduler:
             return Plan(config.steps, config.asynchronous)
         if not self.fit.is_ready:
-            return Plan(1, config.asynchronous and config.as_published)
+            return Plan(1, False)
         return best_plan(self.fit.latencies(width), self.hit_rate.value, config)
 
 
 def best_plan(latencies: Latencies, hit_rate: float, config: SpeculationConfig) -> Plan:
     """The plan of the highest expected rate; of equals the shortest."""
-    waits = [False] if not config.asynchronous else [True] if config.as_published else [False, True]
-    rate = published_rate if config.as_published else expected_rate
-    plans = [Plan(steps, wait) for steps in range(1, config.max_steps + 1) for wait in waits]
-    return max(plans, key=lambda plan: rate(plan, latencies, hit_rate, config.max_ahead))
+    if config.as_published:
+        plans = [Plan(steps, config.asynchronous) for steps in range(1, config.max_steps + 1)]
+        return max(plans, key=lambda plan: published_rate(plan, latencies, hit_rate))
+    ways = (False, True) if config.asynchronous else (False,)
+    rates = {
+        Plan(steps, way): expected_rate(Plan(steps, way), latencies, hit_rate, config.max_ahead)
+        for steps in range(1, config.max_steps + 1)
+        for way in ways
+    }
+    plain, best = Plan(1, False), max(rates, key=rates.__getitem__)
+    return best if rates[best] > _WORTHWHILE * rates[plain] else plain
 
 
 def expected_documents(steps: int, hit_rate: float) -> float:
@@ -148,7 +157,7 @@ def expected_rate(plan: Plan, latencies: Latencies, hit_rate: float, max_ahead: 
     return documents / seconds
 
 
-def published_rate(plan: Plan, latencies: Latencies, hit_rate: float, max_ahead: int = 1) -> float:
+def published_rate(plan: Plan, latencies: Latencies, hit_rate: float) -> float:
     """The paper's objective: (1-g^s)/(1-g) documents in sa + b seconds, or if asynchronous in
     g^s((s-1)a + max(a,b)) + (1-g^s)(sa + b)."""
     a, b, s = latencies.step, latencies.verification(plan.steps), plan.steps
