@@ -12,9 +12,10 @@ from pathlib import Path
 from random import Random
 
 from apps.rag.prompts import Passage
+from apps.rag.scoring import contains
 
 from .documents import Asked, Document
-from .qa_sets import contains_answer, load_qa
+from .qa_sets import load_qa
 from .questions import content_stems
 
 NUM_PASSAGES = 5
@@ -57,7 +58,7 @@ class _Pool:
         """Whether a passage may stand beside the gold one."""
         if document.text == banned.text or len(document.text) > _MOST_CHARACTERS:
             return False
-        return not (asked.answers and contains_answer(document.text, asked.answers))
+        return not (asked.answers and contains(document.text, asked.answers))
 
     def beside(self, asked: Asked, banned: Document, count: int, rng: Random) -> list[Document]:
         """Half the nearest, half random."""

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from apps.rag.scoring import contains
+
 from .documents import Asked, Document, split_sentences
 
 HELD_SPLIT = "qa-held-8"
@@ -35,19 +37,13 @@ def _plain(text: str) -> str:
     return " ".join(re.sub(r"\W+", " ", text.lower()).split())
 
 
-def contains_answer(text: str, answers: tuple[str, ...]) -> bool:
-    """Whether a text holds one of the answers, letters and digits alone compared."""
-    padded = f" {_plain(text)} "
-    return any(f" {_plain(answer)} " in padded for answer in answers if _plain(answer))
-
-
 def _overlap(question: str, sentence: str) -> int:
     return len(set(_plain(question).split()) & set(_plain(sentence).split()))
 
 
 def _telling(sentences: list[str], question: str, answers: tuple[str, ...]) -> int | None:
     """The sentence that holds an answer; of several, the one most like the question."""
-    holding = [k for k, s in enumerate(sentences) if contains_answer(s, answers)]
+    holding = [k for k, s in enumerate(sentences) if contains(s, answers)]
     return max(holding, key=lambda k: _overlap(question, sentences[k]), default=None)
 
 
