@@ -1,7 +1,7 @@
 """`python -m apps.ralm`: write with documents retrieved again and again, and measure it.
 
-Knows options, streams and exit codes: 0 done, 2 wrong usage or unreadable input, 130 interrupted. Human words go to
-stderr; stdout is the result. No model library is imported before it is needed.
+Knows options, streams and exit codes: 0 done, 2 wrong usage or unreadable input, 130 interrupted, 141 the reader of our
+output went away. Human words go to stderr; stdout is the result. No model library is imported before it is needed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .retrieval_lm import RetrievalLM
     from .stats import RetrievalStats
 
-USAGE, INTERRUPTED = 2, 130
+USAGE, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
 SHIPPED_MODEL = Path(__file__).resolve().parents[2] / "data" / "models" / "chat-small"
 RETRIEVAL, SPECULATION = RetrievalConfig(), SpeculationConfig()
 
@@ -159,9 +159,14 @@ def _open(
         )
     from .corpus import open_corpus
 
+    if os.path.isdir(name):
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")  # a local model asks no network for anything
     corpus = open_corpus(docs, retriever, _say)
+    from transformers.utils import logging
+
     from .retrieval_lm import RetrievalLM
 
+    logging.disable_progress_bar()
     return RetrievalLM.from_pretrained(
         name, corpus, drafter=drafter, device=device, dtype=dtype, config=retrieval, speculation=speculation
     )
@@ -218,6 +223,10 @@ def _told() -> Iterator[None]:
     """Turn what can go wrong into a message and an exit code."""
     try:
         yield
+    except BrokenPipeError:
+        # What is left in the output's buffer goes nowhere, so that Python cannot fail on it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(BROKEN_PIPE) from None
     except (ValueError, ImportError, TimeoutError, OSError) as error:
         sys.stdout.flush()
         _say(f"error: {error}")
