@@ -30,12 +30,14 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True)
 class Latencies:
-    """Seconds: `step` (a), `base` (b0) and `per_query` (b1) of a verification; `width` queries per step."""
+    """Seconds: `step` (a), `base` (b0) and `per_query` (b1) of a verification; `width` queries per step. `lookup` is
+    the part of a step that plain retrieval does without."""
 
     step: float
     base: float
     per_query: float = 0.0
     width: float = 1.0
+    lookup: float = 0.0
 
     def verification(self, steps: int) -> float:
         """b(s)."""
@@ -47,6 +49,7 @@ class LatencyFit:
 
     def __init__(self) -> None:
         self._steps: deque[float] = deque(maxlen=_RECENT)
+        self._lookups: deque[float] = deque(maxlen=_RECENT)
         self._verifications: deque[tuple[int, float]] = deque(maxlen=_RECENT)
 
     @property
@@ -56,13 +59,18 @@ class LatencyFit:
     def record_step(self, seconds: float) -> None:
         self._steps.append(seconds)
 
+    def record_lookup(self, seconds: float) -> None:
+        """The part of a step that went into looking up a guess."""
+        self._lookups.append(seconds)
+
     def record_verification(self, num_queries: int, seconds: float) -> None:
         self._verifications.append((num_queries, seconds))
 
     def latencies(self, width: float = 1.0) -> Latencies:
         """The current fit; needs one measurement of each."""
         base, per_query = self._line()
-        return Latencies(max(median(self._steps), 1e-9), base, per_query, width)
+        step = max(median(self._steps), 1e-9)
+        return Latencies(step, base, per_query, width, min(step, median(self._lookups or [0.0])))
 
     def _line(self) -> tuple[float, float]:
         """Least squares with neither part negative."""
@@ -139,10 +147,13 @@ def expected_rate(plan: Plan, latencies: Latencies, hit_rate: float, max_ahead: 
     """Retrievals settled per second of our loop.
 
     Waiting: s - 1 steps are written on guesses, and one after the verification, on its answer, whatever it says;
-    s = 1 is plain retrieval. Going on: e steps are written while a verification runs. After a miss they are lost,
-    and s steps come before the next verification; else they count, and it covers max(s, e) guesses.
+    s = 1 is plain retrieval, without a lookup. Going on: e steps are written while a verification runs. After a
+    miss they are lost, and s steps come before the next verification; else they count, and it covers max(s, e)
+    guesses.
     """
     a, b, s = latencies.step, latencies.verification(plan.steps), plan.steps
+    if plan == Plan(1, False):
+        return 1 / (a - latencies.lookup + b)
     if not plan.asynchronous:
         return expected_documents(s, hit_rate) / (s * a + b)
     ahead = max(1, min(max_ahead, math.ceil(b / a)))

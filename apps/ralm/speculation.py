@@ -75,10 +75,13 @@ class Speculation:
         started = time.perf_counter()
         with self._stats.phase("encode"):
             queries = self._retriever.encode([self._generator.query(row) for row in asking])
+        encoded = time.perf_counter()
         with self._stats.phase("lookup"):
             for row, query in zip(asking, queries, strict=True):
                 row.guess(query, None if is_blind else row.cache.best(query))
         self._guessing = time.perf_counter() - started
+        if not is_blind:
+            self.scheduler.fit.record_lookup(time.perf_counter() - encoded)
 
     def _write(self, rows: Sequence[Row]) -> bool:
         """Write a stretch of every row that goes on; False if none does."""

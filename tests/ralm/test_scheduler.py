@@ -83,12 +83,22 @@ def test_nothing_is_guessed_where_guesses_are_wrong(ratio: float) -> None:
     assert plan.steps == 1
 
 
+def test_a_lookup_that_costs_as_much_as_a_retrieval_is_not_worth_a_guess() -> None:
+    fit = LatencyFit()
+    fit.record_step(1.0)
+    fit.record_lookup(0.2)
+    fit.record_verification(1, 0.25)
+    assert best_plan(fit.latencies(), 0.9, SpeculationConfig()) == Plan(1, False)
+    cheap = Latencies(1.0, 0.25, lookup=0.001)
+    assert best_plan(cheap, 0.9, SpeculationConfig()) == Plan(1, True)
+
+
 def test_a_line_through_latencies_is_found_and_never_falls() -> None:
     fit = LatencyFit()
     fit.record_step(2.0)
     for size in (1, 4, 9):
         fit.record_verification(size, 3.0 + 0.5 * size)
-    assert astuple(fit.latencies(width=2)) == pytest.approx((2.0, 3.0, 0.5, 2))
+    assert astuple(fit.latencies(width=2)) == pytest.approx((2.0, 3.0, 0.5, 2, 0.0))
     assert fit.latencies(width=2).verification(4) == pytest.approx(7.0)
     falling = LatencyFit()
     falling.record_step(1.0)
