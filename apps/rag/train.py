@@ -138,7 +138,7 @@ def main(
     ] = 60.0,
     until: Annotated[str, typer.Option(help="End at this time of day at the latest (HH:MM, UTC).")] = "",
     optimizer: Annotated[str, typer.Option(help="muon or adamw.")] = "",
-    lr: Annotated[float, typer.Option(help="Peak rate; by default 2e-3, or 5e-5 when fine-tuning.")] = 0.0,
+    lr: Annotated[float, typer.Option(help="Peak rate; by default 1e-3, or 5e-5 when fine-tuning.")] = 0.0,
     patience: Annotated[
         int, typer.Option(help="Stop after this many checkpoints without a better held-out loss.")
     ] = -1,

@@ -20,7 +20,13 @@ from .rows import _CHOICE, _COPY, UNIT
 class TrainConfig(LoopConfig):
     """Everything a run can be told; the command line takes its defaults from here."""
 
-    batch_tokens: int = 4096
+    # Measured: large orthogonal steps undo the copying that the model starts with, small steps keep it.
+    optimizer: str = "adamw"
+    lr: float = 1e-3
+    embed_lr: float = 1e-3
+    warmup_steps: int = 30
+    ema: float = 0.99
+    batch_tokens: int = 2048
     # Shares of the budget until which rows are short, then middling; after that all are long.
     short_until: float = 0.35
     middle_until: float = 0.65

@@ -37,7 +37,7 @@ class Row:
 
 def encode(tokenizer: Any, text: str) -> list[int]:
     """Token ids of a piece of a rendered conversation."""
-    ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+    ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
     return ids
 
 
