@@ -81,7 +81,7 @@ class ScoredCache(DocumentCache):
         self._least = least
 
     def _added(self, new: list[str]) -> None:
-        pass  # ids are all that is asked with
+        """Nothing to prepare: ids are all that is asked with."""
 
     def _best(self, query: Query) -> str | None:
         scores = np.asarray(self._score(query.text, self.names), dtype=np.float32)
