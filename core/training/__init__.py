@@ -8,6 +8,7 @@ from .curve import draw_curve
 from .feed import ShardFeed
 from .objective import Batch, Held, Objective
 from .optimizer import Muon, make_optimizers, orthogonalise, split_parameters
+from .precision import mixed_precision
 from .schedule import rate_factor, seconds_until
 from .ticker import ticker
 from .trainer import Progress, Trainer
@@ -23,6 +24,7 @@ __all__ = [
     "Trainer",
     "draw_curve",
     "make_optimizers",
+    "mixed_precision",
     "orthogonalise",
     "override",
     "rate_factor",

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from core.training import Held, LoopConfig, Progress, ShardFeed
+from core.training import Held, LoopConfig, Progress, ShardFeed, mixed_precision
 
 from .batches import Batch, Shard, batches
 
@@ -55,7 +55,7 @@ class CorrectionObjective:
 
     def forward(self, batch: Batch, model: Any) -> Tensor:
         """Logits of a batch, in bf16 where the device has it."""
-        with torch.autocast(batch.source.device.type, dtype=torch.bfloat16):
+        with mixed_precision(batch.source.device):
             inputs: dict[str, Any] = {"input_ids": batch.source, "attention_mask": batch.mask}
             inputs |= {"decoder_input_ids": batch.decoder_input, "use_cache": False}
             if hasattr(model, "final_logits_bias"):

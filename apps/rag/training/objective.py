@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from core.training import Held, LoopConfig, Progress, ShardFeed
+from core.training import Held, LoopConfig, Progress, ShardFeed, mixed_precision
 
 from .batches import Batch, batches
 from .rows import _CHOICE, _COPY, UNIT
@@ -67,7 +67,7 @@ class AnswerObjective:
 
     def logits(self, model: Any, batch: Batch) -> Tensor:
         """Logits `[M, V]` at the targets, in bf16 where the device has it."""
-        with torch.autocast(batch.ids.device.type, dtype=torch.bfloat16):
+        with mixed_precision(batch.ids.device):
             hidden = hidden_states(model, batch.ids).flatten(0, 1)
             out: Tensor = model.get_output_embeddings()(hidden[batch.places])
             return out
