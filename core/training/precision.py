@@ -6,7 +6,7 @@ import torch
 
 
 def has_bfloat16(device: torch.device) -> bool:
-    """Whether a device multiplies matrices in bf16 natively; a CPU without it emulates, four times slower than float32."""
+    """Whether a device multiplies matrices in bf16 natively (an emulating CPU is 4x slower than in float32)."""
     if device.type != "cpu":
         return True
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
