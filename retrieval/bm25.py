@@ -193,7 +193,8 @@ class Bm25Index(BaseRetriever):
         if len(matching) > k:
             edge = np.partition(scores[matching], -k)[-k]  # all that are as good as the k-th may come in
             matching = matching[scores[matching] >= edge]
-        return Metric("ip").best([self._ids[i] for i in matching], scores[matching], k)
+        ids = self._ids
+        return Metric("ip").best([ids[i] for i in matching], scores[matching], k)
 
     def scores(self, query: str, ids: Sequence[str]) -> Floats:
         """Scores `[n]` of these passages, to the last bit those of a search; 0 without a word of the query.
@@ -201,9 +202,10 @@ class Bm25Index(BaseRetriever):
         Raises:
             ValueError: an id that is not in the index (`score_texts` takes any text).
         """
-        if missing := [name for name in ids if name not in self._positions]:
+        known = self._positions  # asked for once: an attribute of a pydantic model takes microseconds
+        if missing := [name for name in ids if name not in known]:
             raise ValueError(f"{missing[0]!r} is not in the index; ask for ids that a search returned")
-        positions = np.array([self._positions[name] for name in ids], dtype=np.int64)
+        positions = np.array([known[name] for name in ids], dtype=np.int64)
         return self._terms.scores(words(valid_text(query), self.language), positions)
 
     def score_texts(self, query: str, texts: Iterable[str]) -> Floats:

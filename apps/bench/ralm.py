@@ -133,11 +133,11 @@ def engines(bench: RalmBench) -> tuple[Engine, Engine]:
     else:
         from transformers import AutoTokenizer
 
-        from apps.bench.replay import _random_llama
+        from apps.bench.random_model import random_llama
         from core.targets.registry import target_for
 
         tokenizer = AutoTokenizer.from_pretrained(bench.tokenizer)
-        engine = Engine(target_for(_random_llama(len(tokenizer))), tokenizer, bench.drafter)
+        engine = Engine(target_for(random_llama(len(tokenizer))), tokenizer, bench.drafter)
     return engine, Engine(engine.target, engine.tokenizer, bench.drafter, prefix_rows=0)
 
 

@@ -176,8 +176,9 @@ class PassRunner:
 
     def __init__(self, model: str | None, vocab_size: int) -> None:
         from apps.bench.gpu.replay import ReplayTarget
+        from apps.bench.random_model import random_llama
 
-        self._target = ReplayTarget(_random_llama(vocab_size) if model is None else _loaded(model))
+        self._target = ReplayTarget(random_llama(vocab_size) if model is None else _loaded(model))
 
     def __call__(self, drafter: Drafter, items: Seq[Item], limit: int) -> Tally:
         """One row at a time."""
@@ -202,19 +203,6 @@ class PassRunner:
         tally.draft_seconds = seconds.propose + seconds.observe
         tally.pass_seconds = seconds.forward
         return tally
-
-
-def _random_llama(vocab_size: int) -> Any:
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=vocab_size, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=4, max_position_embeddings=8192,
-        eos_token_id=None, bos_token_id=None,
-    )  # fmt: skip
-    return LlamaForCausalLM(config).eval().requires_grad_(False)
 
 
 def _loaded(model: str) -> Any:
