@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 #: Command -> module whose `main` it is. Imported only when asked for: each may need extras that others do not.
 COMMANDS = {
+    "drafters": "apps.bench.drafters.command",
     "gec": "apps.bench.gec",
     "gpu": "apps.bench.gpu.command",
     "ralm": "apps.bench.ralm",

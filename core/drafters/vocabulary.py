@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Seq
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 _SPACES = ("Ġ", "▁")
 #: Words shorter than this have too many neighbours.
@@ -24,11 +25,14 @@ class Vocabulary:
 
     @classmethod
     def of(cls, tokenizer: Any) -> Vocabulary | None:
-        """The tokenizer's vocabulary; None where the pieces cannot be had."""
+        """The tokenizer's vocabulary, the same for all who ask; None where the pieces cannot be had."""
         convert = getattr(tokenizer, "convert_ids_to_tokens", None)
         if convert is None or not hasattr(tokenizer, "__len__"):
             return None
-        return cls(convert(range(len(tokenizer))))
+        known = _READ.get(tokenizer)
+        if known is None or len(known._pieces) != len(tokenizer):
+            known = _READ[tokenizer] = cls(convert(range(len(tokenizer))))
+        return known
 
     def piece(self, token: int) -> str:
         return self._pieces[token] if 0 <= token < len(self._pieces) else ""
@@ -81,6 +85,10 @@ class Vocabulary:
                 for shortened in _shortened(word):
                     table.setdefault((bool(space), shortened), []).append(token)
         return table
+
+
+#: Its tables take longer to build than a sentence to decode, so drafters made anew share them.
+_READ: WeakKeyDictionary[Any, Vocabulary] = WeakKeyDictionary()
 
 
 def _split(piece: str) -> tuple[str, str]:
