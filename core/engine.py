@@ -10,7 +10,7 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,9 @@ PREFIX_ROWS = 4
 class Engine:
     """Decodes requests, in batches that rows join and leave at any step.
 
-    `drafter` is a name from `core.drafters.names()` or a `Drafter`; `verification` a name from
-    `core.verification.RULES`. `exact=True` looks again, with a pass of one token of that row alone, at tokens
-    whose two best scores lie closer than `near_tie_gap`. `max_rows` bounds the running batch.
+    `drafter` is a name from `core.drafters.names()`, made with `drafter_options`, or a `Drafter`; `verification` a
+    name from `core.verification.RULES`. `exact=True` looks again, with a pass of one token of that row alone, at
+    tokens whose two best scores lie closer than `near_tie_gap`. `max_rows` bounds the running batch.
 
     `prefix_rows` finished rows stay in the cache, the least recently used leaving first, each with the memory of
     a running one: a prompt that begins like one of them, or like a running one, takes that much over and reads
@@ -51,6 +51,7 @@ class Engine:
         tokenizer: Any,
         drafter: str | Drafter = "copy",
         *,
+        drafter_options: Mapping[str, Any] | None = None,
         verification: str = "exact",
         exact: bool = False,
         near_tie_gap: float | None = None,
@@ -67,8 +68,13 @@ class Engine:
         self.target = target
         self.target.bound(max_rows, num_parked=prefix_rows)
         self.tokenizer = tokenizer
-        self.drafter = drafters.create(drafter, target) if isinstance(drafter, str) else drafter
+        if isinstance(drafter, str):
+            drafter = drafters.create(drafter, target, **(drafter_options or {}))
+        elif drafter_options:
+            raise ValueError(f"{drafter_options=} belong to a drafter's name, but a drafter was given")
+        self.drafter = drafter
         self.drafter.read_vocabulary(tokenizer)
+        self.drafter.read_verification(verification)
         self.stats = DecodeStats()
         self.chooser = Chooser(target, verification, exact=exact, near_tie_gap=near_tie_gap, stats=self.stats)
         doubling = ASSUMED_DOUBLING[target.device.type]

@@ -9,6 +9,7 @@ from core.drafters.adaptive_trigram import AdaptiveTrigram
 from core.drafters.base import Drafter
 from core.drafters.copy import Copy
 from core.drafters.datastore import Datastore
+from core.drafters.draft_model import DraftModel
 from core.drafters.jacobi import Jacobi
 from core.drafters.llma import Llma
 from core.drafters.lookahead import Lookahead
@@ -36,6 +37,7 @@ FACTORIES: dict[str, Callable[..., Drafter]] = {
         is_aligned=target.is_encoder_decoder, eos_token_ids=target.eos_token_ids, **options
     ),
     "datastore": lambda target, **options: Datastore(target.vocab_size, **options),
+    "draft_model": DraftModel,
     "jacobi": lambda target, **options: Jacobi(**options),
     "llma": lambda target, **options: Llma(**options),
     "lookahead": lambda target, **options: Lookahead(**options),
@@ -51,10 +53,18 @@ FACTORIES: dict[str, Callable[..., Drafter]] = {
     "token_recycling": lambda target, **options: TokenRecycling(target.vocab_size, **options),
 }
 
+#: Cannot be made without options: models or trained parts.
+NEED_OPTIONS = frozenset({"draft_model"})
+
 
 def names() -> list[str]:
     """Every drafter by name."""
     return sorted(FACTORIES)
+
+
+def ready_names() -> list[str]:
+    """Those that need nothing but a target: no draft model, no trained heads."""
+    return [name for name in names() if name not in NEED_OPTIONS]
 
 
 def create(name: str, target: Target, **options: Any) -> Drafter:

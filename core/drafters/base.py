@@ -24,6 +24,9 @@ class Drafter:
     def read_vocabulary(self, tokenizer: Any) -> None:
         """Called once, before any row: what the tokens are made of, for drafters that gain by it."""
 
+    def read_verification(self, rule: str) -> None:
+        """Called once, before any row: the verification rule's name, for drafters that hand over distributions."""
+
     def begin(self, row: Sequence) -> None:
         """A row joins: build its state."""
 

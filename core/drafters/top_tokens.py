@@ -23,7 +23,7 @@ def top_tokens(
     """Token ids and probabilities [M, k], likeliest first, at the pending token and the nodes of each row in turn;
     M = sum(1 + N). The probabilities are a softmax over the k tokens alone: the tail is left out."""
     logits = _verified(trees, output)
-    values, ids = _largest(logits, min(num_tokens, logits.shape[-1]))
+    values, ids = largest(logits, min(num_tokens, logits.shape[-1]))
     # float64 holds every token id, so both travel in one copy.
     both = torch.stack([ids.to(torch.float64), values.to(torch.float64).softmax(-1)]).tolist()
     return [[int(token) for token in row] for row in both[0]], both[1]
@@ -42,7 +42,7 @@ def _verified(trees: Seq[DraftTree], output: PassOutput) -> torch.Tensor:
     return torch.cat([output.row_logits(b, 1 + len(tree)) for b, tree in enumerate(trees)])
 
 
-def _largest(logits: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+def largest(logits: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     """`topk`. In a large vocabulary the k largest lie in the k blocks with the largest maxima: half the time."""
     num_blocks = logits.shape[1] // _BLOCK
     if logits.shape[1] < _LARGE or logits.shape[1] % _BLOCK or len(logits) < 4 or k > num_blocks:

@@ -14,6 +14,7 @@ from core.targets.encoder_decoder import EncoderDecoder
 from core.targets.runners import PassOutput, StaticRunner
 from tests.core.models import FAMILIES, build, word_tokenizer
 from tests.core.test_identity import SAMPLING, outcome, requests
+from tests.drafters.draft_models import options_for
 
 pytestmark = [
     pytest.mark.gpu,
@@ -30,7 +31,10 @@ def on_gpu(family: str, has_graphs: bool, dtype: torch.dtype = torch.float64) ->
 
 
 def engine(target: Target, drafter: str) -> Engine:
-    return Engine(target, word_tokenizer(), drafter, max_rows=5, budget=FixedBudget(9))
+    options = options_for(drafter, target)
+    return Engine(
+        target, word_tokenizer(), drafter, drafter_options=options, max_rows=5, budget=FixedBudget(9)
+    )
 
 
 @pytest.mark.parametrize("sampling", SAMPLING)

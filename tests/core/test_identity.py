@@ -13,6 +13,7 @@ from core.budget import FixedBudget
 from core.drafters.base import Drafter
 from tests.core.models import FAMILIES, build, repetitive, target_of, word_tokenizer
 from tests.core.scripted import Scripted
+from tests.drafters.draft_models import options_for
 
 KINDS = {"decoder-only": "llama", "encoder-decoder": "t5", "lean": "bart"}
 GREEDY = SamplingParams(max_new_tokens=40)
@@ -33,7 +34,9 @@ def requests(params: SamplingParams, count: int) -> list[Request]:
 
 
 def engine(family: str, drafter: str | Drafter, dtype: torch.dtype = torch.float64) -> Engine:
-    made = Engine(target_of(family, dtype), word_tokenizer(), drafter, max_rows=5)
+    target = target_of(family, dtype)
+    options = options_for(drafter, target) if isinstance(drafter, str) else None
+    made = Engine(target, word_tokenizer(), drafter, drafter_options=options, max_rows=5)
     if drafter != "none":
         made.budget = FixedBudget(9)
     return made
@@ -84,7 +87,9 @@ def test_every_drafter_writes_the_tokens_of_plain_decoding(kind: str, sampling: 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_drafter_is_exact_under_the_measured_budget(kind: str, drafter: str) -> None:
     asked = requests(SAMPLED, 5)
-    measured = Engine(target_of(KINDS[kind]), word_tokenizer(), drafter, max_rows=2)
+    target = target_of(KINDS[kind])
+    options = options_for(drafter, target)
+    measured = Engine(target, word_tokenizer(), drafter, drafter_options=options, max_rows=2)
     assert outcome(measured.generate(asked)) == outcome(alone(KINDS[kind], asked))
 
 

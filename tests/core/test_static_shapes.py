@@ -23,6 +23,7 @@ from core.types import DraftTree
 from tests.core.models import FAMILIES, build, repetitive, word_tokenizer
 from tests.core.scripted import Scripted
 from tests.core.test_identity import SAMPLING, alone, outcome, requests, run_late
+from tests.drafters.draft_models import options_for
 
 
 def target(family: str, dtype: torch.dtype = torch.float64) -> Target:
@@ -34,7 +35,9 @@ def target(family: str, dtype: torch.dtype = torch.float64) -> Target:
 
 
 def engine(made: Target, drafter: str | Drafter, num_nodes: int = 9) -> Engine:
-    return Engine(made, word_tokenizer(), drafter, max_rows=5, budget=FixedBudget(num_nodes))
+    options = options_for(drafter, made) if isinstance(drafter, str) else None
+    budget = FixedBudget(num_nodes)
+    return Engine(made, word_tokenizer(), drafter, drafter_options=options, max_rows=5, budget=budget)
 
 
 def runner(made: Target) -> StaticRunner:

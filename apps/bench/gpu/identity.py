@@ -99,7 +99,7 @@ def _compare(
     target: Target, family: str, mode: Mode, expected: list[list[int]], num_tokens: int
 ) -> Iterator[dict[str, Any]]:
     requests = _requests(num_tokens, seed=0)
-    for drafter in drafters.names():
+    for drafter in drafters.ready_names():
         engine = Engine(
             target,
             SilentTokenizer(),

@@ -1,0 +1,31 @@
+"""Small draft models and trained parts for drafters that need some, half right about their targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from core.targets.base import Target
+from core.targets.registry import target_for
+from tests.core.models import FAMILIES, build
+
+
+def relative_of(target: Target, error: float = 0.1, seed: int = 1) -> Target:
+    """A target that runs the same model with noise on its weights: it agrees often, but not always."""
+    stock: Any = target.model  # type: ignore[attr-defined]
+    family = next(name for name, (kind, _, _) in FAMILIES.items() if kind == type(stock).__name__)
+    model = build(family, target.dtype)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
+            parameter.add_(noise * error * parameter.std().nan_to_num())
+    return target_for(model.to(target.device))
+
+
+def options_for(name: str, target: Target) -> dict[str, Any]:
+    """What a drafter of that name cannot be made without, and settings under which it drafts however slowly."""
+    if name == "draft_model":
+        return {"model": relative_of(target), "is_paced": False}
+    return {}
