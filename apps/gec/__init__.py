@@ -1,4 +1,5 @@
-"""Grammar correction by speculative decoding. `Corrector` is the Python face, `python -m apps.gec` the command.
+"""Grammar correction by speculative decoding. `Corrector` is the Python face (`CorrectorPool` in
+several processes), `python -m apps.gec` the command.
 
 Importing this package loads no model library; asking for `Corrector` does.
 """
@@ -9,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .corrector import Corrector
+    from .corrector_pool import CorrectorPool
     from .results import Correction, CorrectionStats, SentenceCorrection
 
-__all__ = ["Correction", "CorrectionStats", "Corrector", "SentenceCorrection"]
+__all__ = ["Correction", "CorrectionStats", "Corrector", "CorrectorPool", "SentenceCorrection"]
 
 _HOMES = {
     "Corrector": "corrector",
+    "CorrectorPool": "corrector_pool",
     "Correction": "results",
     "CorrectionStats": "results",
     "SentenceCorrection": "results",

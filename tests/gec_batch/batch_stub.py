@@ -1,10 +1,15 @@
 """A corrector without a model. Also imported by processes that pytest does not start; it must not load torch."""
 
 import gzip
+import os
+import signal
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from apps.gec.refusals import Refusal, correct_or_refuse
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,31 @@ class StubCorrector:
         if any("REFUSE" in text for text in texts):
             raise ValueError("REFUSE is refused")
         return [Stubbed(text.replace("teh", "the").replace("BREAK", "\n")) for text in texts]
+
+
+class StubTask:
+    """The stub in a worker of a pool; fails at FAIL, and the process is killed at DIE unless `KEPT_ALIVE` is set."""
+
+    def about(self) -> dict[str, Any]:
+        return {"device": "cpu", "memory": 1}
+
+    def use_threads(self, count: int) -> None:
+        pass
+
+    def correct(self, texts: list[str]) -> list[Any]:
+        if any("DIE" in text for text in texts) and "KEPT_ALIVE" not in os.environ:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if any("FAIL" in text for text in texts):
+            raise RuntimeError("no room")
+        found = correct_or_refuse(texts, StubCorrector().correct_batch)
+        return [
+            one.reason if isinstance(one, Refusal) else [[0, len(text), one.text, {}]]
+            for text, one in zip(texts, found, strict=True)
+        ]
+
+
+def load_task(**settings: object) -> StubTask:
+    return StubTask()
 
 
 def sample_lines(count: int) -> Iterable[str]:

@@ -5,8 +5,8 @@ Knows files, rows and how to continue; see `job` for the order of things. Does n
 """
 
 from .config import JobConfig
+from .dealing import BatchCorrector, Corrected
 from .errors import JobStopped, UsageError
 from .job import Report, run_job
-from .windows import BatchCorrector, Corrected
 
 __all__ = ["BatchCorrector", "Corrected", "JobConfig", "JobStopped", "Report", "UsageError", "run_job"]

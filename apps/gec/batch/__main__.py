@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from apps.gec.config import CorrectorConfig
+from apps.gec.workers.machine import physical_cores
 
+from . import options
 from .config import JobConfig
-from .errors import JobStopped
+from .dealing import Deal, in_turn, side_by_side
+from .errors import JobStopped, UsageError
 from .job import Job, Report, open_job
 from .progress import shown_progress
 
@@ -24,36 +30,27 @@ if TYPE_CHECKING:
     from apps.gec import CorrectionStats, Corrector
 
 DONE, SOME_REJECTED, USAGE, STOPPED, INTERRUPTED = 0, 1, 2, 3, 130
-DEFAULTS = JobConfig(Path("IN"), Path("OUT"))
+JOB = JobConfig(Path("IN"), Path("OUT"))
 MODEL = CorrectorConfig()
 BATCHES_PER_CALL = 8  # rows that finish early make room for others of the same call
 
 
 def main(
-    source: Annotated[
-        Path, typer.Argument(metavar="IN", help=".txt, .jsonl, .csv (or .gz of these), .parquet.")
-    ],
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="The same format as IN; .gz or not.")],
-    column: Annotated[str, typer.Option(help="The column with the text.")] = DEFAULTS.column,
-    output_column: Annotated[
-        str, typer.Option(help="The column for the correction; may be the same.")
-    ] = DEFAULTS.output_column,
-    max_chars: Annotated[int, typer.Option(help="Longer texts are rejected.")] = DEFAULTS.max_chars,
-    overwrite: Annotated[
-        bool, typer.Option(help="Replace what is at OUT; an unfinished run of this job is still continued.")
-    ] = DEFAULTS.overwrite,
-    batch_size: Annotated[
-        int, typer.Option(help="Sentences that the model reads together.")
-    ] = MODEL.max_rows,
-    model: Annotated[str | None, typer.Option(help="A local path or hub id.")] = MODEL.model,
-    drafter: Annotated[
-        str, typer.Option(help="How guesses are made; never changes the text.")
-    ] = MODEL.drafter,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = MODEL.device,
-    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 ...")] = MODEL.dtype,
-    caution: Annotated[float, typer.Option(help="Higher: fewer, surer edits.")] = MODEL.caution,
-    prompt: Annotated[str | None, typer.Option(help="A template with {text}.")] = MODEL.prompt,
-    stats: Annotated[bool, typer.Option("--stats", help="Print counts and speed at the end.")] = False,
+    source: options.Source,
+    output: options.Output,
+    column: options.Column = JOB.column,
+    output_column: options.OutputColumn = JOB.output_column,
+    max_chars: options.MaxChars = JOB.max_chars,
+    overwrite: options.Overwrite = JOB.overwrite,
+    workers: options.Workers = "auto",
+    batch_size: options.BatchSize = MODEL.max_rows,
+    model: options.Model = MODEL.model,
+    drafter: options.Drafter = MODEL.drafter,
+    device: options.Device = MODEL.device,
+    dtype: options.Dtype = MODEL.dtype,
+    caution: options.Caution = MODEL.caution,
+    prompt: options.Prompt = MODEL.prompt,
+    stats: options.Stats = False,
 ) -> None:
     """Correct every row of a file. Kill it whenever you like: the same command continues it.
 
@@ -61,48 +58,71 @@ def main(
     uncorrected in OUT; 2 refused, nothing was written; 3 stopped in the middle, for instance by a full disk:
     mend the cause and start it again; 130 interrupted, start it again.
     """
-    try:
+
+    def start() -> int:
         asked = CorrectorConfig(model, drafter, device, dtype, caution, prompt, max_rows=batch_size)
-        config = JobConfig(
-            source,
-            output,
-            column,
-            output_column,
-            max_chars,
-            batch_size=BATCHES_PER_CALL * batch_size,
-            min_window=batch_size,
-            overwrite=overwrite,
-            corrector_settings=text_settings(asked),
+        config = job_config(
+            asked,
+            num_workers(workers),
+            JobConfig(source, output, column, output_column, max_chars, overwrite=overwrite),
         )
         with open_job(config) as job:
-            code = _run(job, config, asked, stats)
+            return _run(job, config, asked, num_workers(workers), stats)
+
+    raise typer.Exit(_exit_code(start))
+
+
+def num_workers(words: str) -> int | None:
+    """The number that `--workers` names; None for auto. Raises UsageError."""
+    if words == "auto":
+        return None
+    if not words.isdecimal() or int(words) < 1:
+        raise UsageError(f"--workers {words} must be a number of processes, at least 1, or auto")
+    return int(words)
+
+
+def job_config(asked: CorrectorConfig, workers: int | None, base: JobConfig) -> JobConfig:
+    """The job as asked for, with windows that keep so many workers busy."""
+    return replace(
+        base,
+        batch_size=BATCHES_PER_CALL * asked.max_rows,
+        min_window=asked.max_rows,
+        max_window=base.max_window * (physical_cores() if workers is None else workers),
+        corrector_settings=text_settings(asked),
+    )
+
+
+def _exit_code(start: Callable[[], int]) -> int:
+    """What `start` returns, or the code of its error, which is told."""
+    try:
+        return start()
     except ValueError as error:  # `UsageError`, or a setting that the corrector refuses
         _say(f"error: {error}")
-        code = USAGE
+        return USAGE
     except OSError as error:
         _say(f"error: {error}")
-        code = STOPPED
+        return STOPPED
     except KeyboardInterrupt:
         _say("interrupted; the same command continues")
-        code = INTERRUPTED
+        return INTERRUPTED
     except Exception:  # noqa: BLE001 - Python's own exit code 1 for a bug would say "some rejected"
         traceback.print_exc()
         _say("stopped by the error above; what was committed is safe")
-        code = STOPPED
-    raise typer.Exit(code)
+        return STOPPED
 
 
-def _run(job: Job, config: JobConfig, asked: CorrectorConfig, stats: bool) -> int:
+def _run(job: Job, config: JobConfig, asked: CorrectorConfig, workers: int | None, stats: bool) -> int:
     """Work through the job; the exit code. Says the last line."""
     counted: CorrectionStats | None = None
     try:
         if not job.is_published:
             if job.num_committed:
                 _say(f"continuing after row {job.num_committed:,}")
-            corrector = _load_corrector(asked)
-            with shown_progress() as progress:
-                job.run(corrector, progress)
-            counted = corrector.stats
+            with (
+                _correctors(asked, workers, config.batch_size) as (deal, counted),
+                shown_progress() as progress,
+            ):
+                job.run(deal, progress)
     except KeyboardInterrupt:
         _say(f"interrupted: {job.num_committed:,} rows are safe; the same command continues")
         return INTERRUPTED
@@ -115,6 +135,21 @@ def _run(job: Job, config: JobConfig, asked: CorrectorConfig, stats: bool) -> in
         _say(speed_line(report, counted))
     _say(last_line(report, config))
     return SOME_REJECTED if report.rejected else DONE
+
+
+@contextmanager
+def _correctors(
+    asked: CorrectorConfig, workers: int | None, batch_size: int
+) -> Iterator[tuple[Deal, CorrectionStats]]:
+    """Whoever corrects, and what they count: a corrector in this process for one worker, else a pool."""
+    if workers == 1:
+        corrector = _load_corrector(asked)
+        yield in_turn(corrector, batch_size), corrector.stats
+        return
+    from apps.gec import CorrectorPool
+
+    with CorrectorPool("auto" if workers is None else workers, **asdict(asked)) as pool:
+        yield side_by_side(pool), pool.stats
 
 
 def _load_corrector(asked: CorrectorConfig) -> Corrector:

@@ -14,6 +14,7 @@ from pathlib import Path
 from .byte_sink import AppendFile
 from .claim import check_paths, claim_journal, remove
 from .config import JobConfig
+from .dealing import BatchCorrector, Deal, in_turn
 from .errors import JobStopped
 from .formats import open_ends
 from .journal import Commit, Journal, sync_folder
@@ -21,7 +22,7 @@ from .lock import exclusive
 from .progress import Progress, Silence
 from .rejects import rejects_lines
 from .rows import Row, Sink, Source
-from .windows import BatchCorrector, WindowSize, corrected_window, take_window
+from .windows import WindowSize, corrected_window, take_window
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def run_job(config: JobConfig, corrector: BatchCorrector, progress: Progress | N
     """
     with open_job(config) as job:
         if not job.is_published:
-            job.run(corrector, progress or Silence())
+            job.run(in_turn(corrector, config.batch_size), progress or Silence())
         return job.report()
 
 
@@ -89,18 +90,18 @@ class Job:
         """Rows that are safe."""
         return self._journal.last.rows
 
-    def run(self, corrector: BatchCorrector, progress: Progress) -> None:
-        """Do what is left to do."""
+    def run(self, deal: Deal, progress: Progress) -> None:
+        """Do what is left to do; `deal` has the texts corrected."""
         start = time.monotonic()
         if self._journal.is_new:
             remove(self._config.partial)
             self._journal.begin()
         if self._journal.last.state == "running":
-            self._correct_rows(corrector, progress)
+            self._correct_rows(deal, progress)
         self._publish()
         self._seconds = time.monotonic() - start
 
-    def _correct_rows(self, corrector: BatchCorrector, progress: Progress) -> None:
+    def _correct_rows(self, deal: Deal, progress: Progress) -> None:
         config, last = self._config, self._journal.last
         self._sink.rewind(last.mark)
         rejects = AppendFile(config.rejects)
@@ -109,7 +110,7 @@ class Job:
             smallest = min(config.min_window, config.max_window)
             size = WindowSize(smallest, config.max_window, config.commit_seconds)
             rows = self._source.rows(skip=last.rows)
-            while self._correct_window(rows, size, corrector, rejects, progress):
+            while self._correct_window(rows, size, deal, rejects, progress):
                 pass
         finally:
             rejects.close()
@@ -121,7 +122,7 @@ class Job:
         self,
         rows: Iterator[Row],
         size: WindowSize,
-        corrector: BatchCorrector,
+        deal: Deal,
         rejects: AppendFile,
         progress: Progress,
     ) -> bool:
@@ -137,8 +138,7 @@ class Job:
 
         on_rows(0)
         start = time.monotonic()
-        holds_line_breaks = self._source.holds_line_breaks
-        done = corrected_window(window, corrector, self._config.batch_size, holds_line_breaks, on_rows)
+        done = corrected_window(window, deal, self._source.holds_line_breaks, on_rows)
         size.observe(len(window), time.monotonic() - start)
         mark = self._sink.append(done)
         lines = rejects_lines(done)

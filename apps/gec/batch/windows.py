@@ -1,29 +1,20 @@
 """From rows to corrected rows, a bounded number at a time.
 
-Knows that rows of similar length belong in one batch and that a window goes back to its input order. The size
-of a window is also what a kill can cost, so it follows the corrector's speed. Does not know files.
+Knows that a window goes back to its input order, however its texts were dealt out. The size of a window is also
+what a kill can cost, so it follows the correctors' speed. Does not know files.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
+from apps.gec.refusals import Refusal
+from apps.gec.workers import WorkerDied, WorkerError
+
+from .dealing import Corrected, Deal
+from .errors import JobStopped
 from .rows import Done, Row
 
 MAX_WINDOW_BYTES = 8 << 20
-
-
-class Corrected(Protocol):
-    """What the job needs to know of a correction."""
-
-    @property
-    def text(self) -> str: ...
-
-
-class BatchCorrector(Protocol):
-    """Anything that corrects texts: one result per text, in order."""
-
-    def correct_batch(self, texts: list[str], /) -> Sequence[Corrected]: ...
 
 
 @dataclass
@@ -58,37 +49,33 @@ def take_window(rows: Iterator[Row], max_rows: int) -> list[Row]:
 
 
 def corrected_window(
-    window: Sequence[Row],
-    corrector: BatchCorrector,
-    batch_size: int,
-    holds_line_breaks: bool,
-    on_rows: Callable[[int], None],
+    window: Sequence[Row], deal: Deal, holds_line_breaks: bool, on_rows: Callable[[int], None]
 ) -> list[Done]:
-    """Correct a window in batches of similar length; `on_rows` hears how many rows are through."""
+    """Correct a window; `on_rows` hears how many rows are through."""
     done = [Done(row, row.text, row.reason) for row in window]  # what needs no corrector is done already
     indices = [index for index, row in enumerate(window) if row.text is not None and row.text.strip()]
-    indices.sort(key=lambda index: len(window[index].text or ""))
     num_finished = len(window) - len(indices)
-    for start in range(0, len(indices), batch_size):
-        batch = indices[start : start + batch_size]
-        outcomes = _corrected_batch([window[index].text or "" for index in batch], corrector)
-        for index, (text, reason) in zip(batch, outcomes, strict=True):
-            if text is not None and not holds_line_breaks and ("\n" in text or "\r" in text):
-                text, reason = None, "the correction contains a line break"
-            done[index] = Done(window[index], text, reason)
-        num_finished += len(batch)
-        on_rows(num_finished)
+    try:
+        for unit, outcomes in deal([window[index].text or "" for index in indices]):
+            for place, outcome in zip(unit, outcomes, strict=True):
+                row = window[indices[place]]
+                done[indices[place]] = _settled(row, outcome, holds_line_breaks)
+            num_finished += len(unit)
+            on_rows(num_finished)
+    except WorkerError as error:
+        where = "" if error.index is None else f"row {window[indices[error.index]].number:,}: "
+        raise JobStopped(f"{where}{error}") from error
+    except WorkerDied as error:
+        raise JobStopped(
+            f"{error}; rows {window[0].number:,} to {window[-1].number:,} are to be done again"
+        ) from error
     return done
 
 
-def _corrected_batch(texts: list[str], corrector: BatchCorrector) -> list[tuple[str | None, str | None]]:
-    """Text or reason per input. A text that the corrector refuses must not take its batch along."""
-    try:
-        results = corrector.correct_batch(texts)
-    except ValueError as error:
-        if len(texts) == 1:
-            return [(None, f"refused by the corrector: {error}")]
-        return [outcome for text in texts for outcome in _corrected_batch([text], corrector)]
-    if len(results) != len(texts):
-        raise RuntimeError(f"the corrector returned {len(results)} results for {len(texts)} texts")
-    return [(result.text, None) for result in results]
+def _settled(row: Row, outcome: Corrected | Refusal, holds_line_breaks: bool) -> Done:
+    if isinstance(outcome, Refusal):
+        return Done(row, None, f"refused by the corrector: {outcome.reason}")
+    text = outcome.text
+    if not holds_line_breaks and ("\n" in text or "\r" in text):
+        return Done(row, None, "the correction contains a line break")
+    return Done(row, text)
