@@ -49,7 +49,7 @@ class EncoderDecoder(Target):
         self.suppressed_token_ids = suppressed_token_ids(model)
         self.cross_cache = RaggedCache(*layout)
         self.source_lengths: list[int] = []
-        self._start = _start_tokens(model)
+        self._start = decoder_start(model)
         self._pass: Pass | None = None
         _give_positions(decoder, lambda: self._pass)
 
@@ -152,7 +152,7 @@ class EncoderDecoder(Target):
         return states.view(batch, length, width // head_dim, head_dim).transpose(1, 2)
 
 
-def _start_tokens(model: PreTrainedModel) -> tuple[int, ...]:
+def decoder_start(model: PreTrainedModel) -> tuple[int, ...]:
     """The start token, and a forced first token (mBART's and M2M100's language) behind it."""
     generation = model.generation_config
     start = generation.decoder_start_token_id
