@@ -1,30 +1,35 @@
 """From documents, prompts and what was written to the next tokens: the part that talks to the engine.
 
-Knows the engine, its tokenizer and how document, prompt and text are put together. Does not know who chose the
-document, or whether it is a guess. Where a document stays, the engine's cache holds all but the newest tokens.
+Knows the engine, its tokenizer and how document, prompt and text are put together. When to ask, and with what, is
+the methods' own (`in_context`, `iter_retgen`, `flare`). Does not know who chose a document, or whether it is a guess.
+Where a document stays, the engine's cache holds all but the newest tokens.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from core import Engine, Request, SamplingParams
 from core.text import TextStream
-from core.types import FinishReason
+from core.types import FinishReason, LogitsTransform
 
 from .cache import DocumentCache
 from .config import RetrievalConfig
 from .row import Row
 
 
-class Generator:
-    """Writes stretches of `config.stride` tokens; `text_of(id)` gives the text of a passage.
+class Generator(ABC):
+    """Writes stretches: what a text gets from one document to the next. `text_of(id)` gives a passage's text.
 
     A token's noise is named by its number in the text, so that neither the document's length nor the cutting in
     stretches shows in what is sampled.
     """
+
+    #: Whether a stretch may replace the text that stands.
+    is_revising = False
 
     def __init__(self, engine: Engine, config: RetrievalConfig, text_of: Callable[[str], str]) -> None:
         self.engine = engine
@@ -47,21 +52,15 @@ class Generator:
                 f"{self.engine.target.max_length}; shorten the prompt or lower max_new_tokens={params.max_new_tokens}"
             )
         limit = min(self.config.document_tokens, room)
-        return Row(ids, params, params.max_new_tokens, limit, cache)
+        return Row(ids, params, params.max_new_tokens, limit, cache, self.is_revising)
 
+    @abstractmethod
     def query(self, row: Row) -> str:
         """The text that the row asks with."""
-        ids = (row.prompt + row.written)[-self.config.query_tokens :]
-        text: str = self.engine.tokenizer.decode(ids, skip_special_tokens=True)
-        return text
 
+    @abstractmethod
     def write(self, rows: Sequence[Row]) -> None:
-        """Write the next stretch of rows whose document is chosen."""
-        completions = self.engine.generate([self._request(row) for row in rows])
-        for row, completion in zip(rows, completions, strict=True):
-            assert row.is_chosen, "a stretch needs a document, or the choice of none"
-            row.is_chosen = False
-            self._append(row, completion.token_ids)
+        """Write the next stretch of rows whose document is chosen, to where they ask again or end."""
 
     def text(self, row: Row) -> str:
         """The text that was written, without the stop string that ended it."""
@@ -74,8 +73,12 @@ class Generator:
         """Turns the row's tokens into text, piece by piece."""
         return TextStream(self.engine.tokenizer, row.params.stop)
 
+    def newest(self, row: Row) -> str:
+        """The last `query_tokens` tokens of prompt and text."""
+        return self._decode((row.prompt + row.written)[-self.config.query_tokens :])
+
     def _append(self, row: Row, tokens: Sequence[int]) -> None:
-        """Take in a stretch, up to what ends the text."""
+        """Take in tokens, up to what ends the text."""
         row.written.extend(tokens)
         row.finish_reason = self._ending(row)
 
@@ -91,11 +94,19 @@ class Generator:
             return "stop"
         return "length" if len(row.written) >= row.max_tokens else None
 
-    def _request(self, row: Row) -> Request:
+    def _request(
+        self, row: Row, num_tokens: int, *, stop: tuple[str, ...] = (), prediction: Sequence[int] = (),
+        transform: LogitsTransform | None = None,
+    ) -> Request:  # fmt: skip
+        """At most `num_tokens` behind document, prompt and text; `prediction` only makes it quicker."""
         left = row.max_tokens - len(row.written)
-        params = replace(row.params, max_new_tokens=min(self.config.stride, left), stop=())
-        ids = self._head + self._document(row) + row.prompt + row.written
-        return Request(ids, params=params, noise_start=len(row.written))
+        return Request(
+            self._head + self._document(row) + row.prompt + row.written,
+            params=replace(row.params, max_new_tokens=min(num_tokens, left), stop=stop),
+            prediction=prediction or None,
+            transform=transform,
+            noise_start=len(row.written),
+        )
 
     def _document(self, row: Row) -> list[int]:
         """The chosen document's first tokens and the separator; nothing without a document."""
@@ -108,3 +119,7 @@ class Generator:
     def _encode(self, text: str) -> list[int]:
         ids: list[int] = self.engine.tokenizer.encode(text, add_special_tokens=False)
         return ids
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        text: str = self.engine.tokenizer.decode(ids, skip_special_tokens=True)
+        return text

@@ -14,8 +14,12 @@ from typing import Any, Literal, Self, get_args
 from core import Engine, SamplingParams
 from core.types import FinishReason
 
-from .config import RetrievalConfig, SpeculationConfig
+from .cache import DocumentCache
+from .config import Method, RetrievalConfig, SpeculationConfig
+from .flare import Flare
 from .generator import Generator
+from .in_context import InContext
+from .iter_retgen import IterRetGen
 from .retrievers import Score, retriever_for
 from .row import Row
 from .sequential import write_sequentially
@@ -23,6 +27,7 @@ from .speculation import Speculation
 from .stats import RetrievalStats
 
 Mode = Literal["speculative", "sequential"]
+METHODS: dict[Method, type[Generator]] = {"in-context": InContext, "iter-retgen": IterRetGen, "flare": Flare}
 #: The paper's length of a generation.
 DEFAULT_PARAMS = SamplingParams(max_new_tokens=128)
 
@@ -40,7 +45,8 @@ class RetrievalCompletion:
 
 
 class RetrievalLM:
-    """Iterative in-context retrieval (Ram et al. 2302.00083) over an engine and a retriever.
+    """Retrieval while writing over an engine and a retriever: every few tokens, with the last answer, or where the
+    model is unsure (`config.method`).
 
     `retriever` is a FaissStore, a Bm25Index, a `retrievers.Retriever`, or any LangChain retriever or store whose
     passages can be scored (`score`, see `retrievers.LangChainRetriever`).
@@ -111,8 +117,13 @@ class RetrievalLM:
     def _prepare(
         self, prompts: Sequence[str | Sequence[int]], params: SamplingParams
     ) -> tuple[Generator, list[Row]]:
-        generator = Generator(self.engine, self.config, self.retriever.text)
-        return generator, [generator.row(prompt, params, self.retriever.cache()) for prompt in prompts]
+        generator = METHODS[self.config.method](self.engine, self.config, self.retriever.text)
+        return generator, [generator.row(prompt, params, self._cache()) for prompt in prompts]
+
+    def _cache(self) -> DocumentCache:
+        cache = self.retriever.cache()
+        cache.capacity = self.speculation.cache_size
+        return cache
 
     def _writing(self, generator: Generator, rows: list[Row], stats: RetrievalStats) -> Any:
         if self.mode == "sequential":

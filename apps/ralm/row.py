@@ -1,6 +1,6 @@
 """One text that is being written: its tokens, its document, and the guesses that nobody has checked yet.
 
-Knows token ids and passage ids. Does not know models or retrievers. Roll-back sets lengths.
+Knows token ids and passage ids. Does not know models or retrievers. Roll-back restores what stood at a guess.
 """
 
 from __future__ import annotations
@@ -17,11 +17,23 @@ from .retrievers import Query
 
 
 class Guess(NamedTuple):
-    """A query that was answered from the cache when `num_written` tokens stood; None: no passage."""
+    """A query that was answered from the cache, with what stood then; None: no passage."""
 
     query: Query
     name: str | None
-    num_written: int
+    written: tuple[int, ...]
+    tentative: tuple[int, ...]
+    num_generated: int
+
+
+class Settlement(NamedTuple):
+    """What one verification decided: guesses that were `matched` before the first that was `missed`, and the
+    stretches and tokens that went with that one."""
+
+    matched: int
+    missed: bool
+    lost_steps: int = 0
+    lost_tokens: int = 0
 
 
 @dataclass(eq=False)
@@ -29,7 +41,10 @@ class Row:
     """`written` follows `prompt`; `document` stands before them once it `is_chosen` for the next stretch.
 
     `pending` guesses wait to be verified, oldest first; `documents` holds the settled ones as (tokens written,
-    passage). A row is settled when it is finished and no guess is left.
+    passage). A row is settled when it is finished and no guess is left. `is_revised`: a later stretch may replace
+    the text, so none of it is settled before the end. `tentative` tokens were looked at but do not count as
+    written, `question` tokens are what they made of the next query. `num_generated` counts what the model wrote
+    for it, also what was written anew.
     """
 
     prompt: list[int]
@@ -37,11 +52,15 @@ class Row:
     max_tokens: int
     document_limit: int
     cache: DocumentCache
+    is_revised: bool = False
     written: list[int] = field(default_factory=list)
+    tentative: list[int] = field(default_factory=list)
+    question: list[int] = field(default_factory=list)
     pending: list[Guess] = field(default_factory=list)
     documents: list[tuple[int, str | None]] = field(default_factory=list)
     document: str | None = None
     is_chosen: bool = False
+    num_generated: int = 0
     finish_reason: FinishReason | None = None
 
     @property
@@ -51,7 +70,14 @@ class Row:
     @property
     def num_settled(self) -> int:
         """Tokens that no roll-back can take away."""
-        return self.pending[0].num_written if self.pending else len(self.written)
+        if self.is_revised:
+            return len(self.written) if self.is_settled else 0
+        return len(self.pending[0].written) if self.pending else len(self.written)
+
+    @property
+    def trail(self) -> list[str | None]:
+        """The passages that the text was written after so far, settled or guessed; the newest is `document`."""
+        return [name for _, name in self.documents] + [guess.name for guess in self.pending]
 
     def choose(self, name: str | None) -> None:
         """The document of the next stretch."""
@@ -59,27 +85,29 @@ class Row:
 
     def guess(self, query: Query, name: str | None) -> None:
         """Go on as if `name` were the answer."""
-        self.pending.append(Guess(query, name, len(self.written)))
+        standing = tuple(self.written), tuple(self.tentative), self.num_generated
+        self.pending.append(Guess(query, name, *standing))
         self.choose(name)
 
-    def settle(self, answers: Sequence[Sequence[str]]) -> tuple[int, bool]:
-        """Compare the oldest guesses with what the corpus answered, [best first] for each; roll back at a miss.
-
-        Returns how many were right before the first wrong one, and whether there was one.
-        """
+    def settle(self, answers: Sequence[Sequence[str]]) -> Settlement:
+        """Compare the oldest guesses with what the corpus answered, [best first] for each; roll back at a miss."""
         for names in answers:
             self.cache.add(names)
         for number, names in enumerate(answers):
             guess, answer = self.pending[number], names[0] if names else None
-            self.documents.append((guess.num_written, answer))
+            self.documents.append((len(guess.written), answer))
             if guess.name != answer:
+                # Every guess was written on, but for the last one where it was only just chosen.
+                lost_steps = len(self.pending) - number - self.is_chosen
+                lost_tokens = self.num_generated - guess.num_generated
                 self._roll_back(guess, answer)
-                return number, True
+                return Settlement(number, True, lost_steps, lost_tokens)
         del self.pending[: len(answers)]
-        return len(answers), False
+        return Settlement(len(answers), False)
 
     def _roll_back(self, guess: Guess, answer: str | None) -> None:
-        del self.written[guess.num_written :]
+        self.written, self.tentative = list(guess.written), list(guess.tentative)
+        self.num_generated = guess.num_generated
         self.pending.clear()
         self.finish_reason = None
         self.choose(answer)

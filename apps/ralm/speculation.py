@@ -130,16 +130,13 @@ class Speculation:
     def _settle(self, rows: Sequence[Row], sizes: Sequence[int], answers: Answers, is_blind: bool) -> None:
         start, hits, misses = 0, 0, 0
         for row, size in zip(rows, sizes, strict=True):
-            num_tokens = len(row.written)
-            matched, missed = row.settle(answers[start : start + size])
+            found = row.settle(answers[start : start + size])
             start += size
-            hits, misses = hits + matched, misses + missed
-            self._stats.retrievals += matched + missed
-            self._stats.lost_tokens += num_tokens - len(row.written)
-            if missed and num_tokens > len(row.written):
-                lost = -(-(num_tokens - len(row.written)) // self._generator.config.stride)
-                self._stats.lost_steps += lost
-                self._stats.roll_backs += 1
+            hits, misses = hits + found.matched, misses + found.missed
+            self._stats.retrievals += found.matched + found.missed
+            self._stats.lost_tokens += found.lost_tokens
+            self._stats.lost_steps += found.lost_steps
+            self._stats.roll_backs += found.lost_steps > 0
         if not is_blind:
             self.scheduler.hit_rate.record(hits, misses)
             self._stats.guesses += hits + misses

@@ -14,6 +14,7 @@ import torch
 from core.types import DraftTree
 from retrieval.storage.metric import Floats
 
+from ..recording import PathRecorder
 from .config import KnnConfig
 from .datastore import Neighbours
 
@@ -50,7 +51,7 @@ class KnnTransform:
         self._lookup = lookup
         self._config = config
         self._keeps = keeps
-        self._passes: list[tuple[int, DraftTree, list[Step]]] = []
+        self._recorder: PathRecorder[Step] = PathRecorder()
 
     def apply(
         self, logits: torch.Tensor, prefix: Sequence[int], tree: DraftTree, hidden: torch.Tensor | None
@@ -59,20 +60,10 @@ class KnnTransform:
         queries = hidden.to(torch.float32).cpu().numpy()
         if self._keeps:
             steps = [Step(row.clone(), query.copy()) for row, query in zip(logits, queries, strict=True)]
-            self._passes.append((len(prefix), tree, steps))
+            self._recorder.record(len(prefix), tree, steps)
         found = self._lookup(queries)
         return torch.stack([mix(row, one, self._config) for row, one in zip(logits, found, strict=True)])
 
     def steps(self, tokens: Sequence[int], num_prompt: int) -> list[Step]:
         """What was kept on the way to `tokens` [prompt and text], for each token behind the prompt."""
-        kept: dict[int, Step] = {}
-        for length, tree, steps in self._passes:
-            node, place = -1, length
-            while place < len(tokens):
-                kept[place] = steps[1 + node]
-                children = (i for i in range(node + 1, len(tree)) if tree.parents[i] == node)
-                node = next((i for i in children if tree.tokens[i] == tokens[place]), -1)
-                if node < 0:
-                    break
-                place += 1
-        return [kept[place] for place in range(num_prompt, len(tokens))]
+        return self._recorder.along(tokens, num_prompt)
