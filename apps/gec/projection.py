@@ -6,9 +6,7 @@ made in the source, so whatever the model could not see survives. Knows strings 
 
 Changes that are not made, and counted instead:
 - those that touch a character which the model saw differently (an emoji, a ligature, a rare script);
-- those that alter a figure, a web or a mail address: facts, not grammar;
-- those that lose or invent a character outside ASCII (symbols always, letters where `keep_letters` says so):
-  small English models spell "Łódź" or an emoji wrongly far oftener than their writers do;
+- those that alter what is no grammar: addresses, code, figures, symbols, names (see `facts`);
 - a capital or a full stop at a cut, where a long sentence was split and the model took the cut for its end.
 A change that would swallow a line break keeps it: the break moves to the nearest space of the replacement. Where
 there is none, `project` returns None, and the caller corrects line by line.
@@ -22,12 +20,11 @@ from dataclasses import dataclass
 from rapidfuzz.distance import Levenshtein
 
 from .edits import Edit, apply_edits, extract_edits
+from .facts import are_kept
 from .typography import straight, styled
 
 _BREAKS = re.compile(r"\s*[\n\r\v\f\x85\u2028\u2029]\s*")
 _SPACES = re.compile(r"\s+")
-_DIGITS = re.compile(r"\d+")
-_ADDRESS = re.compile(r"https?://\S+|www\.\S+|\S+@\S+\.\S+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +38,6 @@ class Projection:
 def one_line(text: str) -> str:
     """`text` with every run of whitespace made one space, and none at its ends."""
     return " ".join(text.split())
-
-
-def facts(text: str, keep_letters: bool = True) -> list[str]:
-    """What a correction has to leave as it is: addresses, figures, characters outside ASCII; each in order."""
-    foreign = [
-        c for c in straight(text) if c > "\x7f" and (keep_letters or not c.isalpha()) and not c.isspace()
-    ]
-    return _ADDRESS.findall(text) + _DIGITS.findall(text) + foreign
 
 
 def project(
@@ -68,24 +57,27 @@ def project(
     if output == seen:
         return Projection(source)
     whole = not open_start and not open_end
-    if source == seen and whole and facts(seen, keep_letters) == facts(output, keep_letters):
+    if source == seen and whole and are_kept(seen, output, keep_letters=keep_letters):
         return Projection(output)
     atlas = _Atlas(source, seen)
-    kept: list[Edit] = []
+    made: list[Edit] = []  # in `seen`
+    moved: list[Edit] = []  # the same in `source`
     dropped = 0
     for edit in extract_edits(seen, output, typed=False):
         at_cut = (open_start and edit.start == 0 and _is_case(edit)) or (
             open_end and edit.end == len(seen) and _is_mark(edit)
         )
-        altered = facts(edit.original, keep_letters) != facts(edit.replacement, keep_letters)
-        if at_cut or altered or atlas.unsure(edit):
+        # Together with those before it: two harmless ones may make an address of their own.
+        text = apply_edits(seen, [*made, edit])
+        if at_cut or atlas.unsure(edit) or not are_kept(seen, text, keep_letters=keep_letters):
             dropped += 1
             continue
-        moved = _keep_break(source, atlas.move(edit))
-        if moved is None:
+        own = _keep_break(source, atlas.move(edit))
+        if own is None:
             return None
-        kept.append(moved)
-    return Projection(apply_edits(source, _in_order(kept)), dropped)
+        made.append(edit)
+        moved.append(own)
+    return Projection(apply_edits(source, _in_order(moved)), dropped)
 
 
 def _is_case(edit: Edit) -> bool:

@@ -76,6 +76,49 @@ def test_figures_and_addresses_are_not_changed() -> None:
     assert found.text == "See www.exampel.org now."
 
 
+@pytest.mark.parametrize(
+    ("source", "output", "expected"),
+    [
+        ("To learn more, visit www.manor.com/. Its nice",
+         "To learn more, visit www.manor.com/.com/. It's nice", "To learn more, visit www.manor.com/. It's nice"),
+        ("Sign up at www.jimdo.com and start.", "Sign up at www.jimdo.com.com and start.", None),
+        ("It go to http://a.org/b", "It goes to http://a.org/b.", "It goes to http://a.org/b"),
+        ("See http://a.org , it work", "See http://a.org, it works", "See http://a.org , it works"),
+        ("Mail joe@mail.arc.gov for it", "Mail joe@mail.arc.com for it.", "Mail joe@mail.arc.gov for it."),
+        ("We uses jimdo.com for it", "We use jimbo.com for it", "We use jimdo.com for it"),
+        ("You types `git comit -m` here", "You type `git commit -m` here", "You type `git comit -m` here"),
+        ("It cost 1,200 in total", "It costs 1,300 in total", "It costs 1,200 in total"),
+    ],
+)  # fmt: skip
+def test_addresses_code_and_figures_come_back_as_they_were(
+    source: str, output: str, expected: str | None
+) -> None:
+    assert carried(source, output) == (source if expected is None else expected)
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "expected"),
+    [
+        ("He like Burt Bacharach alot.", "He likes Burt Bachach a lot.", "He likes Burt Bacharach a lot."),
+        ("As a native Californian, he go.", "As a native professional, he went.",
+         "As a native Californian, he went."),
+        ("I has been to the Wine club.", "I have been to the club.", "I have been to the Wine club."),
+        ("I know Johns brother.", "I know John's brother.", "I know John's brother."),
+        ("He study Materials Science there.", "He studies Material Science there.",
+         "He studies Materials Science there."),
+        ("In our StudentOrient we finds it.", "In our Student Orient we find it.", "In our StudentOrient we find it."),
+        ("Some know that Ive gone.", "Some know that I've gone.", "Some know that I've gone."),
+        ("We met, And we talk.", "We met, and we talked.", "We met, and we talked."),
+        ("Helo to you all.", "Hello to you all.", "Hello to you all."),
+        ("The dog and I goes.", "The dog and I go.", "The dog and I go."),
+    ],
+)  # fmt: skip
+def test_names_keep_their_letters_and_their_grammar_is_mended(
+    source: str, output: str, expected: str
+) -> None:
+    assert carried(source, output) == expected
+
+
 def test_a_cut_end_gets_no_capital_and_no_full_stop() -> None:
     found = project("and then he go", "and then he go", "And then he went.", open_start=True, open_end=True)
     assert found is not None

@@ -19,6 +19,7 @@ LONG = "We walked along the river for a while and then we came back to the old h
             "See https://example.org/a_b (or www.example.com).",
             ["https://example.org/a_b", "www.example.com"],
         ),
+        ("emails", "Ask joe.x@mail.arc.org, or me@home.", ["joe.x@mail.arc.org"]),
         ("code", "Run `pip install x` or `make`.", ["`pip install x`", "`make`"]),
         ("names", "Then I met Anna Smith in Paris. She left.", ["Anna Smith", "Paris"]),
     ],

@@ -14,6 +14,7 @@ _URL = r"(?:https?://|www\.)[^\s<>\"')\]]+"
 _PATTERNS: Mapping[str, re.Pattern[str]] = {
     "numbers": re.compile(r"\d+(?:[.,:/]\d+)*"),
     "urls": re.compile(_URL),
+    "emails": re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"),
     "code": re.compile(r"`[^`\n]+`"),
     # A capital after a lower-case word or a comma is a name, not the start of a sentence. "I" is not one.
     "names": re.compile(r"(?<=[a-z,] )(?!I\b)[A-Z][\w-]*(?: [A-Z][\w-]*)*"),

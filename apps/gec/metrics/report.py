@@ -18,7 +18,13 @@ _QUALITY_COLUMNS = {
     "lost tails": ("lost_tails", "d"),
     "loops": ("loops", "d"),
 }
-_KEPT_COLUMNS = {"numbers": "numbers %", "names": "names %", "urls": "URLs %", "code": "code %"}
+_KEPT_COLUMNS = {
+    "numbers": "numbers %",
+    "names": "names %",
+    "urls": "URLs %",
+    "emails": "e-mails %",
+    "code": "code %",
+}
 _WORK_COLUMNS = {
     "sentences": ("sentences", "d"),
     "sentences/s": ("sentences_per_second", ".1f"),

@@ -1,0 +1,47 @@
+"""What a correction leaves as it is, because it is no grammar: addresses, code, figures, symbols, names.
+
+Knows text only, and always whole sentences: what stands beside an address becomes a part of it. Small English models
+spell "Łódź", "Bacharach" or an emoji wrongly far oftener than their writers do.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .typography import straight
+
+_CODE = re.compile(r"`[^`\n]+`")
+# Web and mail addresses, with and without their scheme.
+_ADDRESS = re.compile(
+    r"https?://\S+|\bwww\b\S*|\S+@\S+\.\S+|\b[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|edu|gov|info|io)\b\S*"
+)
+_DIGITS = re.compile(r"\d+")
+# A capital behind a lower-case word or a comma begins a name, not a sentence; "I" is none.
+_NAMES = re.compile(r"(?<=[a-z,] )(?!I\b)[A-Z][\w-]*(?: [A-Z][\w-]*)*")
+# Case and the apostrophe of "Johns brother" are grammar in names too.
+_LOOSE = re.compile(r"['-]")
+
+
+def are_kept(seen: str, output: str, *, keep_letters: bool = True) -> bool:
+    """Whether all facts of `seen` are in `output`, and no other addresses, figures and symbols.
+
+    Letters outside ASCII count as symbols where `keep_letters` says so: in English they belong to names.
+    """
+    if _exact(seen, keep_letters) != _exact(output, keep_letters):
+        return False
+    names = {_loosened(word) for run in _NAMES.findall(seen) for word in run.split()}
+    if not names:
+        return True
+    before, after = _loosened(seen), _loosened(output)
+    return all(after.count(name) >= before.count(name) for name in names)
+
+
+def _exact(text: str, keep_letters: bool) -> list[str]:
+    """Addresses, code, figures, and characters outside ASCII; each in order."""
+    text = straight(text)
+    foreign = [c for c in text if c > "\x7f" and (keep_letters or not c.isalpha()) and not c.isspace()]
+    return _ADDRESS.findall(text) + _CODE.findall(text) + _DIGITS.findall(text) + foreign
+
+
+def _loosened(text: str) -> str:
+    return _LOOSE.sub("", straight(text)).casefold()
