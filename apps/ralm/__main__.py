@@ -1,52 +1,28 @@
-"""`python -m apps.ralm`: write with documents retrieved again and again, and measure it.
+"""`python -m apps.ralm`: write with documents or contexts retrieved again and again, and measure it.
 
-Knows options, streams and exit codes: 0 done, 2 wrong usage or unreadable input, 130 interrupted, 141 the reader of our
-output went away. Human words go to stderr; stdout is the result. No model library is imported before it is needed.
+Knows options and exit codes: 0 done, 2 wrong usage or unreadable input, 130 interrupted, 141 the reader of our output
+went away. Human words go to stderr; stdout is the result. No model library is imported before it is needed.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from . import options
 from .config import RetrievalConfig, SpeculationConfig
+from .knn.config import FOLLOWING, KnnConfig
+from .opening import Chosen, is_knn, open_knn_lm, open_retrieval_lm, sequential
+from .printing import print_figures, say, say_stats, told, tracked
 
 if TYPE_CHECKING:
+    from .knn.knn_lm import KnnLM, Mode
     from .retrieval_lm import RetrievalLM
-    from .stats import RetrievalStats
 
-USAGE, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
-SHIPPED_MODEL = Path(__file__).resolve().parents[2] / "data" / "models" / "chat-small"
-RETRIEVAL, SPECULATION = RetrievalConfig(), SpeculationConfig()
-
-Docs = Annotated[Path, typer.Option(help="File or folder of documents: txt, md, html, pdf, docx.")]
-Model = Annotated[
-    str | None, typer.Option(help="Folder or hub id of a decoder-only model.", show_default="the shipped one")
-]
-RetrieverName = Annotated[str, typer.Option("--retriever", help="dense, bm25, or auto.")]
-DrafterName = Annotated[str, typer.Option(help="How tokens are guessed; never changes the text.")]
-Stride = Annotated[int, typer.Option(help="Tokens between retrievals.")]
-QueryTokens = Annotated[int, typer.Option(help="Last tokens that ask.")]
-DocumentTokens = Annotated[int, typer.Option(help="Tokens of a document, at most.")]
-Prefetch = Annotated[int, typer.Option(help="Documents that a verification brings; 1: no prefetching.")]
-Fixed = Annotated[
-    int | None, typer.Option("--steps", help="Always so many guesses.", show_default="the scheduler's")
-]
-Asynchronous = Annotated[bool, typer.Option(help="Write on while a verification runs.")]
-Paper = Annotated[bool, typer.Option("--paper", help="The published scheduler and limits.")]
-MaxTokens = Annotated[int, typer.Option(help="Tokens to write, at most.")]
-Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
-Seed = Annotated[int, typer.Option(help="For temperatures above 0.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N.")]
-Dtype = Annotated[str, typer.Option(help="auto, float32, bfloat16, int8.")]
+RETRIEVAL, SPECULATION, KNN = RetrievalConfig(), SpeculationConfig(), KnnConfig()
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
@@ -55,127 +31,164 @@ app = typer.Typer(
 
 @app.callback()
 def ralm() -> None:
-    """Text that retrieves a document every few tokens, with speculation on what will be retrieved."""
+    """Text that retrieves again and again while it is written, with speculation on what will be retrieved."""
 
 
 @app.command()
 def generate(
     prompt: Annotated[str, typer.Argument(help="Text to go on from.")],
-    docs: Docs,
-    model: Model = None,
-    retriever: RetrieverName = "auto",
-    sequential: Annotated[
-        bool, typer.Option("--sequential", help="Plain retrieval, for comparison.")
-    ] = False,
-    stride: Stride = RETRIEVAL.stride,
-    query_tokens: QueryTokens = RETRIEVAL.query_tokens,
-    document_tokens: DocumentTokens = RETRIEVAL.document_tokens,
-    prefetch: Prefetch = SPECULATION.prefetch,
-    steps: Fixed = None,
-    asynchronous: Asynchronous = SPECULATION.asynchronous,
-    paper: Paper = False,
-    max_tokens: MaxTokens = 128,
-    temperature: Temperature = 0.0,
-    seed: Seed = 0,
-    drafter: DrafterName = "copy",
-    device: Device = "auto",
-    dtype: Dtype = "auto",
+    docs: options.Docs = None,
+    datastore: options.Store = None,
+    model: options.Model = None,
+    retriever: options.RetrieverName = "auto",
+    is_plain: Annotated[bool, typer.Option("--sequential", help="Plain retrieval, for comparison.")] = False,
+    method: options.MethodName = RETRIEVAL.method,
+    stride: options.Stride = RETRIEVAL.stride,
+    iterations: options.Iterations = RETRIEVAL.iterations,
+    threshold: options.Threshold = RETRIEVAL.threshold,
+    mask: options.Mask = RETRIEVAL.mask,
+    lookahead: options.Lookahead = RETRIEVAL.lookahead,
+    query_tokens: options.QueryTokens = RETRIEVAL.query_tokens,
+    document_tokens: options.DocumentTokens = RETRIEVAL.document_tokens,
+    neighbours: options.Neighbours = KNN.k,
+    weight: options.Weight = KNN.weight,
+    bandwidth: options.Bandwidth = KNN.bandwidth,
+    prefetch: options.Prefetch = None,
+    steps: options.Fixed = None,
+    asynchronous: options.Asynchronous = SPECULATION.asynchronous,
+    paper: options.Paper = False,
+    max_tokens: options.MaxTokens = 128,
+    temperature: options.Temperature = 0.0,
+    seed: options.Seed = 0,
+    drafter: options.DrafterName = "copy",
+    device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
     stats: Annotated[bool, typer.Option("--stats", help="What speculation did and cost, to stderr.")] = False,
 ) -> None:
     """Write on from a prompt."""
-    with _told():
+    with told():
         if not prompt.strip():
             raise ValueError("the prompt is empty; give some text")
-        retrieval = RetrievalConfig(stride, query_tokens, document_tokens)
+        chosen = Chosen(model, drafter, device, dtype)
+        if is_knn(docs, datastore):
+            assert datastore is not None
+            speculation = _speculation(prefetch or FOLLOWING, steps, asynchronous, paper)
+            mixture = KnnConfig(neighbours, weight, bandwidth)
+            mode: Mode = "sequential" if is_plain else "speculative"
+            neighbour_lm = open_knn_lm(chosen, datastore, mixture, speculation, mode)
+            _print_knn(neighbour_lm, prompt, _params(temperature, max_tokens, seed), stats)
+            return
+        assert docs is not None
+        config = RetrievalConfig(
+            stride, query_tokens, document_tokens, method=method, iterations=iterations, threshold=threshold,
+            mask=mask, lookahead=lookahead,
+        )  # fmt: skip
         speculation = _speculation(prefetch, steps, asynchronous, paper)
-        writer = _open(docs, model, retriever, drafter, device, dtype, retrieval, speculation)
-        if sequential:
-            writer = _sequential(writer)
-        params = _params(temperature, max_tokens, seed)
-        _print_text(writer, prompt, params, stats)
+        writer = open_retrieval_lm(chosen, docs, retriever, config, speculation)
+        writer = sequential(writer) if is_plain else writer
+        _print_text(writer, prompt, _params(temperature, max_tokens, seed), stats)
 
 
 @app.command(name="eval")
 def evaluation(
-    questions: Annotated[Path, typer.Argument(metavar="QUESTIONS", help='JSONL: {"question", "answers"}.')],
-    docs: Docs,
-    output: Annotated[Literal["text", "json"], typer.Option("--format", help="text or json.")] = "text",
-    limit: Annotated[int | None, typer.Option(help="First questions only.")] = None,
-    model: Model = None,
-    retriever: RetrieverName = "auto",
-    stride: Stride = RETRIEVAL.stride,
-    query_tokens: QueryTokens = RETRIEVAL.query_tokens,
-    document_tokens: DocumentTokens = RETRIEVAL.document_tokens,
-    prefetch: Prefetch = SPECULATION.prefetch,
-    steps: Fixed = None,
-    asynchronous: Asynchronous = SPECULATION.asynchronous,
-    paper: Paper = False,
-    max_tokens: MaxTokens = 32,
-    temperature: Temperature = 0.0,
-    seed: Seed = 0,
-    drafter: DrafterName = "copy",
-    device: Device = "auto",
-    dtype: Dtype = "auto",
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="QUESTIONS|TEXT",
+            help='JSONL of {"question", "answers"}; with --datastore a text, plain or gzipped, for its perplexity.',
+        ),
+    ],
+    docs: options.Docs = None,
+    datastore: options.Store = None,
+    output: options.Format = "text",
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="First questions, or tokens of the text, only.")
+    ] = None,
+    model: options.Model = None,
+    retriever: options.RetrieverName = "auto",
+    method: options.MethodName = RETRIEVAL.method,
+    stride: options.Stride = RETRIEVAL.stride,
+    iterations: options.Iterations = RETRIEVAL.iterations,
+    threshold: options.Threshold = RETRIEVAL.threshold,
+    mask: options.Mask = RETRIEVAL.mask,
+    lookahead: options.Lookahead = RETRIEVAL.lookahead,
+    query_tokens: options.QueryTokens = RETRIEVAL.query_tokens,
+    document_tokens: options.DocumentTokens = RETRIEVAL.document_tokens,
+    neighbours: options.Neighbours = KNN.k,
+    weight: options.Weight = KNN.weight,
+    bandwidth: options.Bandwidth = KNN.bandwidth,
+    window: options.Window = 256,
+    prefetch: options.Prefetch = None,
+    steps: options.Fixed = None,
+    asynchronous: options.Asynchronous = SPECULATION.asynchronous,
+    paper: options.Paper = False,
+    max_tokens: options.MaxTokens = 32,
+    temperature: options.Temperature = 0.0,
+    seed: options.Seed = 0,
+    drafter: options.DrafterName = "copy",
+    device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
 ) -> None:
-    """Answer questions plainly and with speculation: scores, speed, and whether the tokens are the same."""
-    with _told():
+    """Answer questions plainly and with speculation: scores, speed, whether the tokens are the same. Or, with a
+    datastore, the perplexity of a text, by the model alone and with its neighbours."""
+    with told():
+        chosen = Chosen(model, drafter, device, dtype)
+        if is_knn(docs, datastore):
+            assert datastore is not None
+            config = KnnConfig(neighbours, weight, bandwidth)
+            print_figures(_perplexity(chosen, datastore, source, config, window, limit), output)
+            return
+        assert docs is not None
         from .evaluation import Scores, evaluate, read_items
 
-        items = read_items(questions, limit)
-        retrieval = RetrievalConfig(stride, query_tokens, document_tokens)
+        items = read_items(source, limit)
+        retrieval = RetrievalConfig(
+            stride, query_tokens, document_tokens, method=method, iterations=iterations, threshold=threshold,
+            mask=mask, lookahead=lookahead,
+        )  # fmt: skip
         speculation = _speculation(prefetch, steps, asynchronous, paper)
-        ours = _open(docs, model, retriever, drafter, device, dtype, retrieval, speculation)
-        from rich.console import Console
-        from rich.progress import track
-
+        ours = open_retrieval_lm(chosen, docs, retriever, retrieval, speculation)
         scores, params = Scores(), replace(_params(temperature, max_tokens, seed), stop=("\n",))
-        done = evaluate(_sequential(ours), ours, items, params, scores)
-        for _ in track(done, "asking", total=len(items), console=Console(stderr=True)):
+        for _ in tracked(evaluate(sequential(ours), ours, items, params, scores), "asking", len(items)):
             pass
-        _print_scores(scores.as_dict(), output)
+        print_figures(scores.as_dict(), output)
 
 
-def _speculation(prefetch: int, steps: int | None, asynchronous: bool, paper: bool) -> SpeculationConfig:
-    base = SpeculationConfig.paper() if paper else SPECULATION
-    chosen = replace(base, prefetch=prefetch, asynchronous=asynchronous)
-    return chosen if steps is None else replace(chosen, scheduler=False, steps=steps)
+@app.command()
+def datastore(
+    texts: Annotated[list[Path], typer.Argument(help="Text files, plain or gzipped.")],
+    out: Annotated[Path, typer.Option(help="Folder for the datastore; one that is there is replaced.")],
+    model: options.Model = None,
+    index: Annotated[str, typer.Option(help="flat (exact), hnsw or ivfpq.")] = "flat",
+    window: options.Window = 256,
+    device: options.Device = "auto",
+    dtype: options.Dtype = "auto",
+) -> None:
+    """Build what KNN-LM retrieves from: the model's state before every token of the texts, and that token."""
+    with told():
+        from .knn.texts import read_text
+
+        contents = [read_text(path) for path in texts]
+        engine = Chosen(model, "none", device, dtype).engine()
+        from .knn.building import build_datastore
+
+        built = build_datastore(engine, contents, out, index=index, window=window, progress=_say_hundredths())
+        say(f"{len(built):,} contexts of {built.dimension} dimensions ({built.kind}) in {out}")
+
+
+def _speculation(
+    prefetch: int | None, steps: int | None, asynchronous: bool, paper: bool
+) -> SpeculationConfig:
+    base = replace(SpeculationConfig.paper() if paper else SPECULATION, asynchronous=asynchronous)
+    if prefetch is not None:
+        base = replace(base, prefetch=prefetch)
+    return base if steps is None else replace(base, scheduler=False, steps=steps)
 
 
 def _params(temperature: float, max_tokens: int, seed: int) -> Any:
     from core import SamplingParams
 
     return SamplingParams(temperature=temperature, max_new_tokens=max_tokens, seed=seed)
-
-
-def _open(
-    docs: Path, model: str | None, retriever: str, drafter: str, device: str, dtype: str,
-    retrieval: RetrievalConfig, speculation: SpeculationConfig,
-) -> RetrievalLM:  # fmt: skip
-    """The documents, then the model: a wrong path is told before seconds of loading."""
-    name = str(SHIPPED_MODEL) if model is None else os.path.expanduser(model)
-    if model is None and not SHIPPED_MODEL.is_dir():
-        raise ValueError(
-            "no model is shipped with this copy; give --model, a folder or a hub id of a causal model"
-        )
-    from .corpus import open_corpus
-
-    if os.path.isdir(name):
-        os.environ.setdefault("HF_HUB_OFFLINE", "1")  # a local model asks no network for anything
-    corpus = open_corpus(docs, retriever, _say)
-    from transformers.utils import logging
-
-    from .retrieval_lm import RetrievalLM
-
-    logging.disable_progress_bar()
-    return RetrievalLM.from_pretrained(
-        name, corpus, drafter=drafter, device=device, dtype=dtype, config=retrieval, speculation=speculation
-    )
-
-
-def _sequential(model: RetrievalLM) -> RetrievalLM:
-    from .retrieval_lm import RetrievalLM
-
-    return RetrievalLM(model.engine, model.retriever, mode="sequential", config=model.config)
 
 
 def _print_text(model: RetrievalLM, prompt: str, params: Any, stats: bool) -> None:
@@ -186,57 +199,38 @@ def _print_text(model: RetrievalLM, prompt: str, params: Any, stats: bool) -> No
         print(piece, end="", flush=True)
     print()
     if stats:
-        for line in _stats_lines(counted):
-            _say(line)
+        say_stats(counted)
 
 
-def _stats_lines(stats: RetrievalStats) -> list[str]:
-    seconds = stats.seconds
-    return [
-        f"retrievals {stats.retrievals}, calls of the retriever {stats.calls} (saved {stats.saved}), "
-        f"queries {stats.queries}, asynchronous {stats.asynchronous_calls}",
-        f"guesses right {stats.hits} of {stats.guesses}, roll-backs {stats.roll_backs} "
-        f"({stats.lost_tokens} tokens), strides {' '.join(map(str, stats.strides)) or '-'}",
-        f"a {stats.step * 1e3:.2f} ms, b {stats.base * 1e3:.2f} + {stats.per_query * 1e3:.2f} n ms, "
-        f"gamma {stats.hit_rate:.2f}",
-        f"seconds: encode {seconds.encode:.3f}, lookup {seconds.lookup:.3f}, search {seconds.search:.3f}, "
-        f"wait {seconds.wait:.3f}, write {seconds.write:.3f}",
-    ]
+def _print_knn(model: KnnLM, prompt: str, params: Any, stats: bool) -> None:
+    (done,) = model.generate([prompt], params)
+    print(done.text)
+    if stats:
+        say_stats(done.stats)
 
 
-def _print_scores(scores: dict[str, Any], output: str) -> None:
-    if output == "json":
-        print(json.dumps(scores))
-        return
-    from rich.console import Console
-    from rich.table import Table
+def _perplexity(
+    chosen: Chosen, folder: Path, source: Path, config: KnnConfig, window: int, limit: int | None
+) -> dict[str, Any]:
+    from .knn.texts import read_text
 
-    table = Table("figure", "value")
-    for name, value in scores.items():
-        shown = "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
-        table.add_row(name, shown)
-    Console().print(table)
+    text = read_text(source)
+    model = open_knn_lm(chosen, folder, config, SPECULATION)
+    from .knn.perplexity import perplexity
+
+    return perplexity(model, text, window=window, limit=limit, progress=_say_hundredths())
 
 
-@contextmanager
-def _told() -> Iterator[None]:
-    """Turn what can go wrong into a message and an exit code."""
-    try:
-        yield
-    except BrokenPipeError:
-        # What is left in the output's buffer goes nowhere, so that Python cannot fail on it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(BROKEN_PIPE) from None
-    except (ValueError, ImportError, TimeoutError, OSError) as error:
-        sys.stdout.flush()
-        _say(f"error: {error}")
-        raise typer.Exit(USAGE) from error
-    except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
+def _say_hundredths() -> Any:
+    """A `progress(done, total)` that says every tenth."""
+    said = [0]
 
+    def progress(done: int, total: int) -> None:
+        if 10 * done // total > said[0]:
+            said[0] = 10 * done // total
+            say(f"{done:,} of {total:,} tokens")
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    return progress
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -69,9 +70,48 @@ def test_eval_compares_both_modes(folders: tuple[Path, Path], tmp_path: Path) ->
     assert scores["same_tokens_as_sequential"] == 1.0
 
 
+@pytest.mark.parametrize("method", ["iter-retgen", "flare"])
+def test_other_ways_to_retrieve_print_the_same_text_in_both_modes(
+    folders: tuple[Path, Path], method: str
+) -> None:
+    options = [*common(folders), "--max-tokens", 12, "--method", method, "--lookahead", 4, "--iterations", 3]
+    plain = run("generate", PROMPT, *options, "--sequential", "--stats")
+    ours = run("generate", PROMPT, *options)
+    assert (plain.exit_code, ours.exit_code) == (0, 0), plain.stderr + ours.stderr
+    assert ours.stdout == plain.stdout
+    # Every four tokens would be three times.
+    assert "retrievals " in plain.stderr
+    assert "retrievals 3," not in plain.stderr
+
+
+def test_a_datastore_is_built_written_with_and_measured(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    model, docs = folders
+    other = tmp_path / "text.txt.gz"
+    other.write_bytes(gzip.compress(documents(9)[8].page_content.encode()))
+    store, texts = tmp_path / "store", sorted(docs.iterdir())
+    built = run("datastore", *texts, "--model", model, "--out", store, "--window", 64)
+    assert built.exit_code == 0, built.stderr
+    options = ["--datastore", store, "--model", model, "-k", 4, "--lambda", 0.5, "--bandwidth", 20]
+    plain = run("generate", PROMPT, *options, "--max-tokens", 12, "--sequential")
+    ours = run("generate", PROMPT, *options, "--max-tokens", 12, "--stats")
+    assert (plain.exit_code, ours.exit_code) == (0, 0), plain.stderr + ours.stderr
+    assert ours.stdout == plain.stdout
+    assert "gamma" in ours.stderr
+    done = run("eval", other, *options, "--limit", 20, "--format", "json")
+    assert done.exit_code == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert (figures["tokens"], figures["k"], figures["lambda"]) == (20, 4, 0.5)
+    assert figures["lm_perplexity"] != figures["knn_lm_perplexity"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["generate", PROMPT], "either --docs"),
+        (["generate", PROMPT, "--datastore", "x", "--docs", "y"], "either --docs"),
+        (["generate", PROMPT, "--datastore", "nowhere", "--model", "m"], "nowhere holds no datastore"),
+        (["datastore", "nowhere.txt", "--out", "x", "--model", "m"], "nowhere.txt cannot be read as text"),
+        (["eval", "nowhere.txt", "--datastore", "x", "--model", "m"], "nowhere.txt cannot be read as text"),
         (["generate", PROMPT, "--docs", "nowhere", "--model", "m"], "there is nothing at nowhere"),
         (["generate", " ", "--docs", "nowhere"], "the prompt is empty"),
         (["eval", "nowhere.jsonl", "--docs", "nowhere"], "the questions cannot be read"),

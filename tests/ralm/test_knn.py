@@ -14,6 +14,7 @@ from apps.ralm import Datastore, KnnConfig, KnnLM, SpeculationConfig, build_data
 from apps.ralm.knn.cache import NeighbourCache
 from apps.ralm.knn.datastore import Neighbours
 from apps.ralm.knn.mixture import mix
+from apps.ralm.knn.perplexity import perplexity
 from core import SamplingParams
 from tests.core.models import word_tokenizer
 from tests.ralm.corpora import PROMPTS, SAMPLING, documents, engine
@@ -70,6 +71,29 @@ def test_the_mixture_is_the_formula() -> None:
     knn = torch.stack([nearness[1], torch.tensor(0.0), nearness[0] + nearness[2]])
     expected = 0.25 * knn + 0.75 * logits.softmax(0)
     assert torch.allclose(mix(logits, found, KnnConfig(weight=0.25, bandwidth=2.0)).exp(), expected)
+
+
+def test_perplexity_is_that_of_every_token_under_the_mixture(datastore: Datastore) -> None:
+    """By hand in one pass: the window holds the whole text."""
+    text = documents()[39].page_content
+    ids = word_tokenizer().encode(text)
+    with torch.inference_mode():
+        out = engine("none").target.model(torch.tensor([ids]), output_hidden_states=True)  # type: ignore[attr-defined]
+    states = out.hidden_states[-1][0, :-1].to(torch.float32).numpy()
+    plain = out.logits[0, :-1].softmax(-1)
+    found = datastore.search(states, CONFIG.k)
+    likely = []
+    for row, near, token in zip(plain, found, ids[1:], strict=True):
+        nearness = np.exp(-near.distances / CONFIG.bandwidth, dtype=np.float64)
+        share = nearness[near.tokens == token].sum() / nearness.sum()
+        likely.append(CONFIG.weight * share + (1 - CONFIG.weight) * float(row[token]))
+    model = KnnLM(engine("none"), datastore, config=CONFIG)
+    figures = perplexity(model, text, window=len(ids))
+    assert figures["tokens"] == len(ids) - 1
+    assert figures["knn_lm_perplexity"] == pytest.approx(np.exp(-np.mean(np.log(likely))), rel=1e-5)
+    expected = np.exp(-np.mean([float(row[token].log()) for row, token in zip(plain, ids[1:], strict=True)]))
+    assert figures["lm_perplexity"] == pytest.approx(expected)
+    assert perplexity(model, text, window=8, limit=5)["tokens"] == 5
 
 
 def test_a_hit_brings_the_entries_that_follow_it(datastore: Datastore) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: Entries that come into the cache behind each hit (the paper's n).
+FOLLOWING = 10
+
 
 @dataclass(frozen=True)
 class KnnConfig:

@@ -17,14 +17,12 @@ from retrieval.storage.metric import Floats
 from ..config import SpeculationConfig
 from ..stats import RetrievalStats
 from .cache import NeighbourCache
-from .config import KnnConfig
+from .config import FOLLOWING, KnnConfig
 from .datastore import Datastore, Neighbours
 from .mixture import KnnTransform
 from .speculation import KnnRow, KnnSpeculation
 
 Mode = Literal["speculative", "sequential"]
-#: Entries that come into the cache behind each hit (the paper's n).
-FOLLOWING = 10
 
 
 @dataclass(frozen=True)
