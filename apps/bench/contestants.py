@@ -33,15 +33,13 @@ class Contestant:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-# To try another way to run our engine, add a line; `options` go to `apps.bench.ours.EngineRunner`.
-OUR_SETTINGS = (
+THREADS = (
     Setting("1 thread", threads=1),
     Setting("2 threads", threads=2),
 )
-TRANSFORMERS_SETTINGS = (
-    Setting("1 thread", threads=1),
-    Setting("2 threads", threads=2),
-)
+# To try another way to run our engine, add a line; `options` go to `apps.bench.ours.EngineRunner`, or with `workers`
+# to `apps.bench.pooled.PooledRunner`.
+OUR_SETTINGS = (*THREADS, Setting("2 workers x 1 thread", 1, {"workers": 2}, modes=("batch",)))
 # Two workers want batches small enough for both to have some.
 CTRANSLATE2_SETTINGS = (
     Setting("1 worker x 1 thread", 1, modes=("single",)),
@@ -53,12 +51,12 @@ CTRANSLATE2_SETTINGS = (
 PROMPT_LOOKUP_TOKENS = 10  # the value of transformers' own documentation
 BASELINE = "transformers greedy float32"
 CONTESTANTS = (
-    Contestant(BASELINE, "transformers", TRANSFORMERS_SETTINGS, {"dtype": "float32"}),
-    Contestant("transformers greedy bfloat16", "transformers", TRANSFORMERS_SETTINGS, {"dtype": "bfloat16"}),
+    Contestant(BASELINE, "transformers", THREADS, {"dtype": "float32"}),
+    Contestant("transformers greedy bfloat16", "transformers", THREADS, {"dtype": "bfloat16"}),
     Contestant(
         "transformers prompt lookup float32",
         "transformers",
-        TRANSFORMERS_SETTINGS,
+        THREADS,
         {"dtype": "float32", "prompt_lookup_tokens": PROMPT_LOOKUP_TOKENS},
     ),
     Contestant("echodraft copy float32", "engine", OUR_SETTINGS, {"drafter": "copy", "dtype": "float32"}),
@@ -67,10 +65,10 @@ CONTESTANTS = (
     Contestant(
         "echodraft prompt_lookup float32",
         "engine",
-        OUR_SETTINGS,
+        THREADS,
         {"drafter": "prompt_lookup", "dtype": "float32"},
     ),
-    Contestant("echodraft none float32", "engine", OUR_SETTINGS, {"drafter": "none", "dtype": "float32"}),
+    Contestant("echodraft none float32", "engine", THREADS, {"drafter": "none", "dtype": "float32"}),
     Contestant("CTranslate2 float32", "ctranslate2", CTRANSLATE2_SETTINGS, {"compute_type": "float32"}),
     Contestant("CTranslate2 int8", "ctranslate2", CTRANSLATE2_SETTINGS, {"compute_type": "int8"}),
 )

@@ -34,7 +34,15 @@ class EngineRunner:
 
     def __call__(self, texts: Sequence[str], rows: int) -> list[Output]:
         """Correct the texts, one by one or all at once, without having seen them before."""
+        self.forget()
+        return self.decode(texts, rows)
+
+    def forget(self) -> None:
+        """Empty the memory of edits."""
         forget_edits(self._engine)
+
+    def decode(self, texts: Sequence[str], rows: int) -> list[Output]:
+        """Correct the texts, one by one or all at once."""
         requests = [Request(text) for text in texts]
         if rows > 1:
             return [self._output(done) for done in self._engine.generate(requests, self._params)]

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-MAX_TRIALS = 6
+# Turns of the settings to choose from: a noisy second must not decide.
+MIN_TRIALS, MAX_TRIALS = 4, 15
 
 
 @dataclass(frozen=True)
@@ -87,13 +88,14 @@ class Choice:
     seconds_per_text: float
 
 
-def choose(racers: Mapping[str, Racer], texts: Sequence[str], rows: int, patience: float = 0.8) -> Choice:
-    """Return the quickest of the settings: each one's best run over the texts, after one to warm up.
+def choose(racers: Mapping[str, Racer], texts: Sequence[str], rows: int, patience: float = 2.0) -> Choice:
+    """Return the quickest of the settings, by the median of its runs over the texts after one to warm up.
 
-    They take turns, until `patience` seconds a setting are spent. A setting that fails is left out. Raises
-    RunFailed, with the first reason, when all do.
+    They take turns, each turn beginning with another one, until `patience` seconds a setting are spent or MAX_TRIALS
+    turns are over; or, from MIN_TRIALS on, until all runs of one are quicker than all of the others'. A setting that
+    fails is left out. Raises RunFailed, with the first reason, when all do.
     """
-    best: dict[str, float] = {}
+    trials: dict[str, list[float]] = {}
     reason: RunFailed | None = None
     for label, racer in racers.items():
         try:
@@ -101,19 +103,28 @@ def choose(racers: Mapping[str, Racer], texts: Sequence[str], rows: int, patienc
         except RunFailed as failed:
             reason = reason or failed
         else:
-            best[label] = float("inf")
-    if not best:
+            trials[label] = []
+    if not trials:
         raise reason or RunFailed("no settings to choose from")
-    spent = 0.0
-    for _ in range(MAX_TRIALS):
-        for label, fastest in best.items():
-            seconds = racers[label](texts, rows).seconds
-            best[label] = min(fastest, seconds)
-            spent += seconds
-        if spent >= patience * len(best):
+    labels = list(trials)
+    for turn in range(MAX_TRIALS):
+        if (turn >= MIN_TRIALS and _is_clear(trials)) or _spent(trials) >= patience * len(trials):
             break
-    setting = min(best, key=lambda label: best[label])
-    return Choice(setting, best[setting] / len(texts))
+        for label in labels[turn % len(labels) :] + labels[: turn % len(labels)]:
+            trials[label].append(racers[label](texts, rows).seconds)
+    medians = {label: statistics.median(seconds) for label, seconds in trials.items()}
+    setting = min(medians, key=lambda label: medians[label])
+    return Choice(setting, medians[setting] / len(texts))
+
+
+def _spent(trials: Mapping[str, Sequence[float]]) -> float:
+    return sum(map(sum, trials.values()))
+
+
+def _is_clear(trials: Mapping[str, Sequence[float]]) -> bool:
+    """Whether one setting was quicker in each of its runs than the others in any."""
+    best, *others = sorted(trials.values(), key=statistics.median)
+    return all(max(best) < min(other) for other in others)
 
 
 def race(

@@ -50,10 +50,15 @@ class Phased(Protocol):
 
 
 def _engine(load: Load) -> Runner:
+    model, job = Path(load.job.model), load.job
+    if "workers" in load.options:
+        from apps.bench.pooled import PooledRunner
+
+        return PooledRunner(model, job.max_new_tokens, job.max_rows, threads=load.threads, **load.options)
     from apps.bench.ours import EngineRunner
 
     _use_threads(load.threads)
-    return EngineRunner(Path(load.job.model), load.job.max_new_tokens, load.job.max_rows, **load.options)
+    return EngineRunner(model, job.max_new_tokens, job.max_rows, **load.options)
 
 
 def _transformers(load: Load) -> Runner:

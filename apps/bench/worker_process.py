@@ -7,37 +7,21 @@ also share its OpenMP pools, and then slow each other down.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict
-from pathlib import Path
 from tempfile import TemporaryFile
 from types import TracebackType
 from typing import Any
 
 from apps.bench.timing import Output, Run, RunFailed
 from apps.bench.worker import Load
+from apps.gec.workers.process import environment
 
-_ROOT = Path(__file__).resolve().parents[2]
 _COMMAND = (sys.executable, "-m", "apps.bench.worker")
 _PATIENCE = 10.0  # seconds that a worker has to end by itself
-
-
-def environment(threads: int) -> dict[str, str]:
-    """The worker's variables: its own threads, and idle ones that sleep instead of spinning.
-
-    A wait policy that the user has set stays.
-    """
-    paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    own = {
-        "PYTHONPATH": os.pathsep.join(paths),
-        "OMP_NUM_THREADS": str(threads),
-        "MKL_NUM_THREADS": str(threads),
-    }
-    return {"OMP_WAIT_POLICY": "PASSIVE"} | os.environ | own
 
 
 class WorkerProcess(AbstractContextManager["WorkerProcess"]):

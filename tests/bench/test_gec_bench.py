@@ -121,17 +121,17 @@ def test_two_runtimes_in_processes_of_their_own_write_the_same_tokens(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     measured = run(
-        GecBench(model, tmp_path / "absent", 2, 3, 2, 6, threads=(1,), only=("copy float32",), minutes=0.01)
+        GecBench(model, tmp_path / "absent", 2, 3, 2, 6, threads=(1,), only=("none float32",), minutes=0.01)
     )
     assert "2 of 2 sentences, 3 rounds" in capsys.readouterr().err
     for mode in ("single", "batch"):
         figures = measured["sets"]["samples"][mode]
-        assert [entry["name"] for entry in figures["entries"]] == [BASELINE, "echodraft copy float32"]
+        assert [entry["name"] for entry in figures["entries"]] == [BASELINE, "echodraft none float32"]
         assert [entry["identical"] for entry in figures["entries"]] == [1.0, 1.0]
         assert [len(entry["rounds_ms"]) for entry in figures["entries"]] == [3, 3]
-        assert figures["phases_ms"]["echodraft copy float32"]["forward"] > 0
+        assert figures["phases_ms"]["echodraft none float32"]["forward"] > 0
         assert not figures["failures"]
-    assert "echodraft copy float32" in readme_table(json.loads(json.dumps(measured)))
+    assert "echodraft none float32" in readme_table(json.loads(json.dumps(measured)))
 
 
 def test_a_model_that_the_baseline_cannot_load_is_an_error_with_its_reason(tmp_path: Path) -> None:

@@ -62,10 +62,24 @@ def test_the_warm_up_run_does_not_count_in_the_choice() -> None:
     assert choose(settings, TEXTS, rows=1).setting == "cold"
 
 
-def test_settings_take_turns_until_the_patience_is_spent() -> None:
+def test_one_lucky_or_unlucky_run_does_not_decide() -> None:
+    settings = {
+        "lucky": racer([], "lucky", 9.0, 0.1, 0.4, 0.4, 0.4, 0.4),
+        "unlucky": racer([], "unlucky", 9.0, 0.9, 0.3, 0.3, 0.3, 0.3),
+    }
+    assert choose(settings, TEXTS, rows=1).setting == "unlucky"
+
+
+def test_settings_take_turns_that_begin_with_another_one_until_it_is_clear() -> None:
     log: list[str] = []
-    choose({"a": racer(log, "a", 0.5), "b": racer(log, "b", 0.5)}, TEXTS, rows=1, patience=0.8)
-    assert "".join(log) == "ab" + "ab" + "ab"
+    choose({"a": racer(log, "a", 0.5), "b": racer(log, "b", 0.4)}, TEXTS, rows=1, patience=100.0)
+    assert "".join(log) == "ab" + "abbaabba"
+
+
+def test_settings_that_are_alike_are_tried_until_the_patience_is_spent() -> None:
+    log: list[str] = []
+    choose({"a": racer(log, "a", 0.5), "b": racer(log, "b", 0.5)}, TEXTS, rows=1, patience=3.0)
+    assert len(log) == 2 + 2 * 6
 
 
 def test_a_setting_that_fails_is_left_out_and_all_failing_is_told() -> None:

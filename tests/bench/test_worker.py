@@ -9,7 +9,7 @@ import pytest
 
 from apps.bench.timing import Output, RunFailed
 from apps.bench.worker import Job, Load, answer
-from apps.bench.worker_process import WorkerProcess, environment
+from apps.bench.worker_process import WorkerProcess
 
 LOAD = Load("engine", Job("model", 8, 4), threads=2, options={"drafter": "copy"})
 # The protocol's other side, without a runtime: shouts the text back, prints noise, fails or dies on request.
@@ -85,12 +85,3 @@ def test_a_worker_that_dies_is_reported_and_can_be_closed_twice() -> None:
             with pytest.raises(RunFailed, match="ended with code 7"):
                 worker(["die"], 1)
         worker.close()
-
-
-def test_workers_have_their_own_threads_and_idle_ones_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "64")
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    assert environment(2)["OMP_NUM_THREADS"] == "2"
-    assert environment(2)["OMP_WAIT_POLICY"] == "PASSIVE"
-    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
-    assert environment(1)["OMP_WAIT_POLICY"] == "ACTIVE"

@@ -100,13 +100,12 @@ class ProcessPool:
         finally:
             self._dismiss([worker for worker in self._workers if worker.unit])
 
-    def tell(self, method: str, *arguments: Any) -> None:
-        """Call a method of the task in every worker, and wait until all have done it."""
+    def tell(self, method: str, *arguments: Any) -> list[Any]:
+        """Call a method of the task in every worker that there is; wait for all, and return what each returned."""
         self._welcome_all()
         for worker in self._workers:
             worker.ask(method, *arguments)
-        for worker in self._workers:
-            worker.receive()
+        return [worker.receive()[0] for worker in self._workers]
 
     # -- one turn -------------------------------------------------------------------------------------
 
