@@ -24,6 +24,10 @@ class RaggedCache:
         self.data = torch.zeros((num_layers, 2, 0, num_heads, 0, head_dim), dtype=dtype, device=device)
 
     @property
+    def num_layers(self) -> int:
+        return self.data.shape[0]
+
+    @property
     def num_slots(self) -> int:
         return self.data.shape[2]
 
@@ -69,6 +73,10 @@ class RaggedCache:
         """Keys and values `[B, H, L, D]` of some rows, without a copy."""
         stored = self.data[layer, :, rows, :, :length]
         return stored[0], stored[1]
+
+    def layers(self, rows: slice, length: int | None = None) -> Seq[torch.Tensor]:
+        """Keys and values `[2, B, H, L, D]` of every layer, without a copy; up to the capacity by default."""
+        return self.data[:, :, rows, :, :length].unbind(0)
 
     def gather(self, slot: int, source: Seq[int], start: int) -> None:
         """Move the entries at `source` to `start, start+1, ...` in one row (an accepted branch)."""

@@ -10,7 +10,9 @@ from core.drafters.base import Drafter
 from core.drafters.copy import Copy
 from core.drafters.datastore import Datastore
 from core.drafters.draft_model import DraftModel
+from core.drafters.early_exit import EarlyExit
 from core.drafters.jacobi import Jacobi
+from core.drafters.layer_skip import LayerSkip
 from core.drafters.llma import Llma
 from core.drafters.lookahead import Lookahead
 from core.drafters.merged import Merged
@@ -38,7 +40,9 @@ FACTORIES: dict[str, Callable[..., Drafter]] = {
     ),
     "datastore": lambda target, **options: Datastore(target.vocab_size, **options),
     "draft_model": DraftModel,
+    "early_exit": EarlyExit,
     "jacobi": lambda target, **options: Jacobi(**options),
+    "layer_skip": LayerSkip,
     "llma": lambda target, **options: Llma(**options),
     "lookahead": lambda target, **options: Lookahead(**options),
     "merged": _merged,

@@ -54,7 +54,7 @@ class CrossAttentionView(Cache):
 
     def __init__(self, cache: RaggedCache, rows: slice, length: int) -> None:
         super().__init__(layers=[])
-        self.layers = [_CrossLayer(*cache.view(i, rows, length)) for i in range(cache.data.shape[0])]
+        self.layers = [_CrossLayer(*cache.view(i, rows, length)) for i in range(cache.num_layers)]
         self._length = length
 
     def get_seq_length(self, layer_idx: int = 0) -> int:

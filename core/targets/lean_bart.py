@@ -82,10 +82,9 @@ class LeanBart(EncoderDecoder):
         x = self._embed_target(tokens, positions)
         mask, cross_mask = batch.attention_mask(), self._cross_mask(batch)
         slots = batch.write_slots()
-        own = self.cache.data[:, :, batch.rows]
-        source_length = max(self.source_lengths[batch.rows])
-        cross = self.cross_cache.data[:, :, batch.rows, :, :source_length]
-        for layer, stored, seen in zip(self._decoder, own.unbind(0), cross.unbind(0), strict=True):
+        own = self.cache.layers(batch.rows)
+        cross = self.cross_cache.layers(batch.rows, max(self.source_lengths[batch.rows]))
+        for layer, stored, seen in zip(self._decoder, own, cross, strict=True):
             x = layer(x, flat, stored, slots, mask, seen, cross_mask)
         offsets = range(0, num_rows * num_queries, num_queries) if flat is None else flat.offsets
         return PassOutput(self._head(x), offsets, x if need_hidden else None)
