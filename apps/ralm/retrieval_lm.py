@@ -22,6 +22,7 @@ from .in_context import InContext
 from .iter_retgen import IterRetGen
 from .retrievers import Score, retriever_for
 from .row import Row
+from .scheduler import Scheduler
 from .sequential import write_sequentially
 from .speculation import Speculation
 from .stats import RetrievalStats
@@ -75,6 +76,7 @@ class RetrievalLM:
         self.mode = mode
         self.config = config or RetrievalConfig()
         self.speculation = speculation or SpeculationConfig()
+        self._scheduler = Scheduler(self.speculation)
 
     @classmethod
     def from_pretrained(
@@ -128,7 +130,8 @@ class RetrievalLM:
     def _writing(self, generator: Generator, rows: list[Row], stats: RetrievalStats) -> Any:
         if self.mode == "sequential":
             return write_sequentially(rows, generator, self.retriever, stats)
-        return Speculation(generator, self.retriever, self.speculation, stats).write(rows)
+        speculation = Speculation(generator, self.retriever, self.speculation, stats, self._scheduler)
+        return speculation.write(rows)
 
 
 class SettledText:

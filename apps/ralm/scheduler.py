@@ -1,6 +1,7 @@
 """How many retrievals to guess before one verification covers them: the optimal speculation stride scheduler, OS³.
 
-Knows seconds and hit rates. Does not know retrievers or models. After RaLMSpec (arXiv 2401.14021, section 4 and
+Knows seconds and hit rates. Does not know retrievers or models. Several threads may share one: what they record they
+append, and lists are copied before they are looked at. After RaLMSpec (arXiv 2401.14021, section 4 and
 appendix A.2), with a verification's latency fitted as b(n) = b0 + b1 * n for n queries: on few cores a batch costs
 more than one query. Letters: a seconds of a step, b of a verification, g hit rate, s steps per verification.
 """
@@ -19,6 +20,11 @@ from .config import SpeculationConfig
 _RECENT = 16
 #: Guessing must promise this much over plain retrieval, for what the model of it leaves out: threads, lookups.
 _WORTHWHILE = 1.05
+#: A stride this much below the best one, of more steps than a verification takes, lies past it: longer ones are worse.
+_PAST = 0.9
+#: Verifications after which guessing is compared with what plain retrieval took, and those that it then sits out.
+_JUDGED = 6
+_FIRST_PAUSE, _LONGEST_PAUSE = 8, 128
 
 
 class Plan(NamedTuple):
@@ -43,6 +49,11 @@ class Latencies:
         """b(s)."""
         return self.base + self.per_query * self.width * steps
 
+    @property
+    def plain(self) -> float:
+        """A step and its retrieval without speculation."""
+        return self.step - self.lookup + self.verification(1)
+
 
 class LatencyFit:
     """Online estimates of a, b0 and b1 from the most recent measurements."""
@@ -57,10 +68,11 @@ class LatencyFit:
         return bool(self._steps) and bool(self._verifications)
 
     def record_step(self, seconds: float) -> None:
+        """A step, but for looking up its guess."""
         self._steps.append(seconds)
 
     def record_lookup(self, seconds: float) -> None:
-        """The part of a step that went into looking up a guess."""
+        """Looking up the guess of a step."""
         self._lookups.append(seconds)
 
     def record_verification(self, num_queries: int, seconds: float) -> None:
@@ -69,13 +81,14 @@ class LatencyFit:
     def latencies(self, width: float = 1.0) -> Latencies:
         """The current fit; needs one measurement of each."""
         base, per_query = self._line()
-        step = max(median(self._steps), 1e-9)
-        return Latencies(step, base, per_query, width, min(step, median(self._lookups or [0.0])))
+        lookup = median(list(self._lookups) or [0.0])
+        return Latencies(max(median(list(self._steps)) + lookup, 1e-9), base, per_query, width, lookup)
 
     def _line(self) -> tuple[float, float]:
         """Least squares with neither part negative."""
-        sizes = [float(size) for size, _ in self._verifications]
-        seconds = [taken for _, taken in self._verifications]
+        measured = list(self._verifications)
+        sizes = [float(size) for size, _ in measured]
+        seconds = [taken for _, taken in measured]
         x, y = fmean(sizes), fmean(seconds)
         spread = sum((size - x) ** 2 for size in sizes)
         if spread == 0:
@@ -100,9 +113,47 @@ class HitRate:
 
     @property
     def value(self) -> float:
-        hits = sum(matched for matched, _ in self._recent) + self._config.prior_hits
-        misses = sum(missed for _, missed in self._recent)
+        recent = list(self._recent)
+        hits = sum(matched for matched, _ in recent) + self._config.prior_hits
+        misses = sum(missed for _, missed in recent)
         return min(hits / (hits + misses) if hits + misses else 0.0, self._config.max_hit_rate)
+
+
+class Pace:
+    """Seconds that a settled retrieval really took, plainly and with guesses.
+
+    What no formula knows of (threads that want the same cores, say) shows here: where guessing was not faster than
+    plain retrieval it pauses, for longer every time.
+    """
+
+    def __init__(self) -> None:
+        self._plain: deque[tuple[float, int]] = deque(maxlen=_RECENT)
+        self._guessed: deque[tuple[float, int]] = deque(maxlen=_JUDGED)
+        self._pause, self._left = _FIRST_PAUSE, 0
+
+    @property
+    def is_paused(self) -> bool:
+        return self._left > 0
+
+    def record_plain(self, seconds: float, retrievals: int) -> None:
+        self._plain.append((seconds, retrievals))
+        self._left = max(0, self._left - 1)
+
+    def record_guessed(self, seconds: float, retrievals: int, plain: float) -> None:
+        """`plain` seconds a retrieval are assumed where too few were measured."""
+        self._guessed.append((seconds, retrievals))
+        guessed, measured = list(self._guessed), list(self._plain)
+        if len(guessed) < _JUDGED:
+            return
+        if len(measured) >= _JUDGED:
+            plain = _rate(measured)
+        if _rate(guessed) > plain:
+            self._left, self._pause = self._pause, min(2 * self._pause, _LONGEST_PAUSE)
+            self._guessed.clear()
+
+
+def _rate(taken: list[tuple[float, int]]) -> float:
+    return sum(seconds for seconds, _ in taken) / max(1, sum(count for _, count in taken))
 
 
 class Scheduler:
@@ -111,6 +162,7 @@ class Scheduler:
     def __init__(self, config: SpeculationConfig) -> None:
         self.fit = LatencyFit()
         self.hit_rate = HitRate(config)
+        self.pace = Pace()
         self._config = config
 
     def plan(self, width: int = 1) -> Plan:
@@ -118,9 +170,28 @@ class Scheduler:
         config = self._config
         if not config.scheduler:
             return Plan(config.steps, config.asynchronous)
-        if not self.fit.is_ready:
+        if not self.fit.is_ready or self.is_hopeless(width):
             return Plan(1, False)
         return best_plan(self.fit.latencies(width), self.hit_rate.value, config)
+
+    def is_hopeless(self, width: int = 1) -> bool:
+        """Whether nothing is worth guessing: even right guesses, verified while others are made, would not pay for
+        their lookups, or guessing pauses."""
+        config = self._config
+        if not config.scheduler or config.as_published or not self.fit.is_ready:
+            return False
+        known = self.fit.latencies(width)
+        at_best = max(known.step, known.per_query * width)
+        return self.pace.is_paused or known.plain < _WORTHWHILE * at_best
+
+    def record(self, plan: Plan, seconds: float, retrievals: int, width: int = 1) -> None:
+        """What one verification and all that was written for it took."""
+        if not self._config.scheduler or self._config.as_published:
+            return
+        if plan == Plan(1, False):
+            self.pace.record_plain(seconds, retrievals)
+        elif self.fit.is_ready:
+            self.pace.record_guessed(seconds, retrievals, self.fit.latencies(width).plain / width)
 
 
 def best_plan(latencies: Latencies, hit_rate: float, config: SpeculationConfig) -> Plan:
@@ -128,14 +199,17 @@ def best_plan(latencies: Latencies, hit_rate: float, config: SpeculationConfig) 
     if config.as_published:
         plans = [Plan(steps, config.asynchronous) for steps in range(1, config.max_steps + 1)]
         return max(plans, key=lambda plan: published_rate(plan, latencies, hit_rate))
-    ways = (False, True) if config.asynchronous else (False,)
-    rates = {
-        Plan(steps, way): expected_rate(Plan(steps, way), latencies, hit_rate, config.max_ahead)
-        for steps in range(1, config.max_steps + 1)
-        for way in ways
-    }
-    plain, best = Plan(1, False), max(rates, key=rates.__getitem__)
-    return best if rates[best] > _WORTHWHILE * rates[plain] else plain
+    plain = best = Plan(1, False)
+    plain_rate = best_rate = expected_rate(plain, latencies, hit_rate, config.max_ahead)
+    for way in (False, True) if config.asynchronous else (False,):
+        for steps in range(1, config.max_steps + 1):
+            plan = Plan(steps, way)
+            rate = expected_rate(plan, latencies, hit_rate, config.max_ahead)
+            if rate > best_rate:
+                best, best_rate = plan, rate
+            elif rate < _PAST * best_rate and steps > latencies.verification(1) / latencies.step:
+                break
+    return best if best_rate > _WORTHWHILE * plain_rate else plain
 
 
 def expected_documents(steps: int, hit_rate: float) -> float:
@@ -153,7 +227,7 @@ def expected_rate(plan: Plan, latencies: Latencies, hit_rate: float, max_ahead: 
     """
     a, b, s = latencies.step, latencies.verification(plan.steps), plan.steps
     if plan == Plan(1, False):
-        return 1 / (a - latencies.lookup + b)
+        return 1 / latencies.plain
     if not plan.asynchronous:
         return expected_documents(s, hit_rate) / (s * a + b)
     ahead = max(1, min(max_ahead, math.ceil(b / a)))

@@ -23,17 +23,18 @@ _UNTESTED = 3
 
 
 class Speculation:
-    """Writes the rows of one call."""
+    """Writes the rows of one call. What the scheduler learned from earlier calls goes on to count."""
 
     def __init__(
-        self, generator: Generator, retriever: Retriever, config: SpeculationConfig, stats: RetrievalStats
-    ) -> None:
-        self.scheduler = Scheduler(config)
+        self, generator: Generator, retriever: Retriever, config: SpeculationConfig, stats: RetrievalStats,
+        scheduler: Scheduler,
+    ) -> None:  # fmt: skip
+        self.scheduler = scheduler
         self._generator = generator
         self._retriever = retriever
         self._config = config
         self._stats = stats
-        self._guessing = 0.0
+        self._encoding = 0.0
         self._num_plain = 0
 
     def write(self, rows: Sequence[Row]) -> Iterator[None]:
@@ -43,6 +44,7 @@ class Speculation:
         """
         with ThreadPoolExecutor(1, "verification") as executor:
             while live := [row for row in rows if not row.is_settled]:
+                started, settled = time.perf_counter(), self._stats.retrievals
                 is_first = not all(row.documents for row in live)
                 plan = Plan(1, False) if is_first else self.scheduler.plan(len(live))
                 is_blind = is_first or self._goes_blind(live, plan)
@@ -51,12 +53,17 @@ class Speculation:
                     self._verify(live, plan, executor, is_blind)
                 if is_first:
                     self._write(live)  # how long a step takes must be known before the next plan
+                elif is_blind or plan != Plan(1, False):
+                    seconds = time.perf_counter() - started
+                    self.scheduler.record(plan, seconds, self._stats.retrievals - settled, len(live))
                 yield
 
     def _goes_blind(self, rows: Sequence[Row], plan: Plan) -> bool:
         """Whether nothing is guessed, because plain retrieval is fastest now and a lookup only costs."""
         if plan != Plan(1, False) or not self._config.scheduler or any(row.pending for row in rows):
             return False
+        if self.scheduler.is_hopeless(len(rows)):
+            return True
         self._num_plain += 1
         return self._num_plain % (_UNTESTED + 1) > 0
 
@@ -79,7 +86,7 @@ class Speculation:
         with self._stats.phase("lookup"):
             for row, query in zip(asking, queries, strict=True):
                 row.guess(query, None if is_blind else row.cache.best(query))
-        self._guessing = time.perf_counter() - started
+        self._encoding = encoded - started
         if not is_blind:
             self.scheduler.fit.record_lookup(time.perf_counter() - encoded)
 
@@ -91,7 +98,7 @@ class Speculation:
         started = time.perf_counter()
         with self._stats.phase("write"):
             self._generator.write(going)
-        self.scheduler.fit.record_step(time.perf_counter() - started + self._guessing)
+        self.scheduler.fit.record_step(time.perf_counter() - started + self._encoding)
         self._stats.steps += len(going)
         return True
 
@@ -101,23 +108,25 @@ class Speculation:
         if plan.asynchronous:
             answers, seconds = self._search_while_writing(rows, queries, executor)
         else:
+            # Nobody will look at what else would be found where nothing is going to be guessed.
+            k = 1 if is_blind and self.scheduler.is_hopeless(len(rows)) else self._config.prefetch
             with self._stats.phase("wait"):
-                answers, seconds = self._search(queries)
+                answers, seconds = self._search(queries, k)
         self._stats.seconds.search += seconds
         self.scheduler.fit.record_verification(len(queries), seconds)
         self._settle(rows, sizes, answers, is_blind)
         self._count(plan, len(queries), max(sizes))
 
-    def _search(self, queries: Sequence[Query]) -> tuple[Answers, float]:
+    def _search(self, queries: Sequence[Query], k: int) -> tuple[Answers, float]:
         """Answers and seconds. All that the verification's thread does."""
         started = time.perf_counter()
-        answers = self._retriever.search(queries, self._config.prefetch)
+        answers = self._retriever.search(queries, k)
         return answers, time.perf_counter() - started
 
     def _search_while_writing(
         self, rows: Sequence[Row], queries: Sequence[Query], executor: ThreadPoolExecutor
     ) -> tuple[Answers, float]:
-        future = executor.submit(self._search, queries)
+        future = executor.submit(self._search, queries, self._config.prefetch)
         ahead = 1
         goes_on = self._write(rows)
         while goes_on and ahead < self._config.max_ahead and not future.done():

@@ -128,3 +128,57 @@ def test_without_the_scheduler_the_stride_stays() -> None:
 def test_settings_out_of_range_are_named(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         SpeculationConfig(**wrong)  # type: ignore[arg-type]
+
+
+def ready(step: float, lookup: float, verification: float) -> Scheduler:
+    scheduler = Scheduler(SpeculationConfig())
+    scheduler.fit.record_step(step)
+    scheduler.fit.record_lookup(lookup)
+    scheduler.fit.record_verification(1, verification)
+    return scheduler
+
+
+@pytest.mark.parametrize(
+    ("lookup", "verification", "expected"), [(0.0, 0.04, True), (0.2, 0.25, True), (0.01, 0.25, False)]
+)
+def test_nothing_is_guessed_where_right_guesses_would_not_pay(
+    lookup: float, verification: float, expected: bool
+) -> None:
+    scheduler = ready(1.0, lookup, verification)
+    assert scheduler.is_hopeless() == expected
+    assert (scheduler.plan() == Plan(1, False)) == expected
+
+
+def test_guessing_pauses_where_it_was_slower_than_plain_retrieval_and_longer_every_time() -> None:
+    scheduler = ready(1.0, 0.0, 1.0)
+    guessed, pauses = scheduler.plan(), []
+    assert guessed != Plan(1, False)
+    for _ in range(2):
+        while not scheduler.is_hopeless():
+            scheduler.record(guessed, seconds=2.5, retrievals=1)
+        pauses.append(0)
+        while scheduler.plan() == Plan(1, False):
+            scheduler.record(Plan(1, False), seconds=2.0, retrievals=1)
+            pauses[-1] += 1
+    assert pauses[1] == 2 * pauses[0] > 0
+    for _ in range(20):
+        scheduler.record(guessed, seconds=1.5, retrievals=1)
+    assert scheduler.plan() == guessed
+
+
+def test_the_best_plan_is_that_of_all_strides() -> None:
+    config, rng = SpeculationConfig(), random.Random(0)
+    for _ in range(100):
+        base, per_query, hit_rate = (
+            10 ** rng.uniform(-2, 2),
+            10 ** rng.uniform(-4, -1),
+            rng.uniform(0.02, 0.95),
+        )
+        latencies = Latencies(1.0, base, per_query)
+        rates = [
+            expected_rate(Plan(steps, way), latencies, hit_rate, config.max_ahead)
+            for steps in range(1, config.max_steps + 1)
+            for way in (False, True)
+        ]
+        chosen = expected_rate(best_plan(latencies, hit_rate, config), latencies, hit_rate, config.max_ahead)
+        assert chosen == max(rates) or max(rates) <= 1.05 / latencies.plain

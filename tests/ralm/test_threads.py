@@ -141,3 +141,23 @@ def test_what_is_no_retriever_is_refused() -> None:
 def test_a_prompt_that_leaves_no_room_for_a_document_is_refused_with_the_numbers() -> None:
     with pytest.raises(ValueError, match="leave no room for a document in a context of 256"):
         RetrievalLM(engine(), sources()["flat"]).generate(["w9 " * 250], GREEDY)
+
+
+@pytest.mark.parametrize("kind", ["flat", "bm25"])
+def test_a_cache_holds_no_more_than_its_size_and_still_ranks_as_the_retriever(kind: str) -> None:
+    from apps.ralm.retrievers import retriever_for
+
+    retriever = retriever_for(sources()[kind])
+    cache = retriever.cache()
+    cache.capacity = 8
+    for document in documents()[:12]:
+        (query,) = retriever.encode([document.page_content])
+        (names,) = retriever.search([query], 5)
+        cache.add(names)
+        assert len(cache) <= 8
+        # The best of the newest answer is never given up.
+        assert cache.best(query) == names[0]
+    (query,) = retriever.encode([documents()[20].page_content])
+    (ranked,) = retriever.search([query], 40)
+    expected = next((name for name in ranked if name in cache), None)
+    assert cache.best(query) == expected
