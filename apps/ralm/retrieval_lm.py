@@ -76,7 +76,7 @@ class RetrievalLM:
         self.mode = mode
         self.config = config or RetrievalConfig()
         self.speculation = speculation or SpeculationConfig()
-        self._scheduler = Scheduler(self.speculation)
+        self.scheduler = Scheduler(self.speculation)
 
     @classmethod
     def from_pretrained(
@@ -130,7 +130,7 @@ class RetrievalLM:
     def _writing(self, generator: Generator, rows: list[Row], stats: RetrievalStats) -> Any:
         if self.mode == "sequential":
             return write_sequentially(rows, generator, self.retriever, stats)
-        speculation = Speculation(generator, self.retriever, self.speculation, stats, self._scheduler)
+        speculation = Speculation(generator, self.retriever, self.speculation, stats, self.scheduler)
         return speculation.write(rows)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import threading
 from pathlib import Path
@@ -125,6 +126,25 @@ def test_speculation_on_neighbours_writes_what_plain_knn_lm_writes(
         assert [(c.token_ids, c.text) for c in done] == [(c.token_ids, c.text) for c in expected]
         assert done[0].stats.calls < done[0].stats.retrievals
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("verification")]
+
+
+@pytest.mark.parametrize("sampling", SAMPLING)
+def test_where_guesses_cannot_pay_none_is_made_and_the_text_is_the_same(
+    datastore: Datastore, sampling: str
+) -> None:
+    plain = KnnLM(engine("none"), datastore, mode="sequential", config=CONFIG)
+    ours = KnnLM(engine("none"), datastore, config=CONFIG)
+    for _ in range(16):  # what a search by the million times quicker than a lookup would have shown
+        ours.scheduler.fit.record_lookup(1.0)
+    done = ours.generate(PROMPTS[:2], SAMPLING[sampling])
+    expected = plain.generate(PROMPTS[:2], SAMPLING[sampling])
+    assert [c.token_ids for c in done] == [c.token_ids for c in expected]
+    assert done[0].stats.guesses < 4
+    stop = word_tokenizer().decode(done[0].token_ids[6:7])
+    params = dataclasses.replace(SAMPLING[sampling], stop=(stop,))
+    assert [c.text for c in ours.generate(PROMPTS[:1], params)] == [
+        c.text for c in plain.generate(PROMPTS[:1], params)
+    ]
 
 
 def test_neighbours_change_what_is_written(datastore: Datastore) -> None:

@@ -27,6 +27,7 @@ class NeighbourCache:
         self._capacity = capacity
         self._labels: Labels = np.empty(0, dtype=np.int64)
         self._keys: Floats = np.empty((0, datastore.dimension), dtype=np.float32)
+        self._squares: Floats = np.empty(0, dtype=np.float32)
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -38,9 +39,13 @@ class NeighbourCache:
         hits = np.concatenate([one.labels for one in found])
         wanted = np.unique((hits[:, None] + self._steps).ravel())
         new = np.setdiff1d(wanted[wanted < len(self._datastore)], self._labels)
+        if not len(new):
+            return
         keys = self._datastore.keys[new].astype(np.float32)
-        self._labels = np.concatenate([self._labels, new])[-self._capacity :]
-        self._keys = np.concatenate([self._keys, keys])[-self._capacity :]
+        kept = slice(max(0, len(self) + len(new) - self._capacity), None)
+        self._labels = np.concatenate([self._labels, new])[kept]
+        self._keys = np.concatenate([self._keys, keys])[kept]
+        self._squares = np.concatenate([self._squares, np.einsum("nd,nd->n", keys, keys)])[kept]
 
     def search(self, queries: Floats, k: int) -> list[Neighbours]:
         """The k nearest cached entries of each row of `queries` [Q, D]; fewer where fewer are here."""
@@ -50,7 +55,7 @@ class NeighbourCache:
         near = np.arange(len(self))
         if len(self) > 2 * k:
             # Rounding may cost a neighbour at the edge here, which only costs a guess.
-            rough = np.einsum("nd,nd->n", self._keys, self._keys) - 2 * (self._keys @ query)
+            rough = self._squares - 2 * (self._keys @ query)
             near = np.argpartition(rough, k)[:k]
         labels, distances = self._labels[near], _METRIC.scores(query, self._keys[near])
         order = np.lexsort((labels, distances))[:k]

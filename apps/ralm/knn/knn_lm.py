@@ -15,6 +15,7 @@ from core.types import FinishReason
 from retrieval.storage.metric import Floats
 
 from ..config import SpeculationConfig
+from ..scheduler import Scheduler
 from ..stats import RetrievalStats
 from .cache import NeighbourCache
 from .config import FOLLOWING, KnnConfig
@@ -66,6 +67,7 @@ class KnnLM:
         self.mode = mode
         self.config = config or KnnConfig()
         self.speculation = speculation or SpeculationConfig(prefetch=FOLLOWING)
+        self.scheduler = Scheduler(self.speculation)
 
     def generate(
         self, prompts: Sequence[str | Sequence[int]], params: SamplingParams | None = None
@@ -120,7 +122,9 @@ class KnnLM:
             )
             for prompt in ids
         ]
-        KnnSpeculation(self.engine, self.datastore, self.config, self.speculation, stats).write(rows)
+        KnnSpeculation(
+            self.engine, self.datastore, self.config, self.speculation, stats, self.scheduler
+        ).write(rows)
         return [_completion(row, stats) for row in rows]
 
 

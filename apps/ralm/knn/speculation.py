@@ -27,7 +27,10 @@ from ..stats import RetrievalStats
 from .cache import NeighbourCache
 from .config import KnnConfig
 from .datastore import Datastore, Neighbours
-from .mixture import KnnTransform, Step, mix
+from .mixture import KnnTransform, Lookup, Step, mix
+
+#: Tokens that are written at a time where nothing is guessed.
+_PLAIN = 4
 
 
 @dataclass(eq=False)
@@ -43,9 +46,14 @@ class KnnRow:
     steps: list[Step] = field(default_factory=list)
     finish_reason: FinishReason | None = None
 
+    @property
+    def left(self) -> int:
+        """Tokens that may still be drafted."""
+        return self.params.max_new_tokens - len(self.written) - len(self.drafted)
+
 
 class KnnSpeculation:
-    """Writes the rows of one call."""
+    """Writes the rows of one call. What the scheduler learned from earlier calls goes on to count."""
 
     def __init__(
         self,
@@ -54,8 +62,9 @@ class KnnSpeculation:
         config: KnnConfig,
         speculation: SpeculationConfig,
         stats: RetrievalStats,
+        scheduler: Scheduler,
     ) -> None:
-        self.scheduler = Scheduler(speculation)
+        self.scheduler = scheduler
         self._engine = engine
         self._datastore = datastore
         self._config = config
@@ -66,6 +75,10 @@ class KnnSpeculation:
         """Write all rows to their ends. Errors of the datastore are raised here; no thread outlives the call."""
         with ThreadPoolExecutor(1, "verification") as executor:
             while live := [row for row in rows if row.finish_reason is None]:
+                if not any(row.drafted for row in live) and self.scheduler.is_hopeless(len(live)):
+                    self._write_plainly(live)
+                    continue
+                started, settled = time.perf_counter(), self._stats.retrievals
                 is_fresh = any(not len(row.cache) for row in live)
                 plan = Plan(1, False) if is_fresh else self.scheduler.plan(len(live))
                 self._draft([row for row in live if not row.drafted], plan.steps)
@@ -76,26 +89,59 @@ class KnnSpeculation:
                     self._draft(live, plan.steps)
                 self._settle(live, sizes, self._result(future), is_fresh)
                 self._count(plan, len(queries), max(sizes))
+                if plan != Plan(1, False):
+                    seconds = time.perf_counter() - started
+                    self.scheduler.record(plan, seconds, self._stats.retrievals - settled, len(live))
+
+    def _write_plainly(self, rows: Sequence[KnnRow]) -> None:
+        """Write a stretch with the datastore's own neighbours for every token, where nothing is worth guessing."""
+        transform = KnnTransform(self._retrieve, self._config)
+        requests = [
+            Request(
+                row.prompt + row.written,
+                params=replace(row.params, max_new_tokens=min(_PLAIN, row.left), stop=()),
+                transform=transform,
+                noise_start=len(row.written),
+            )
+            for row in rows
+        ]
+        stats = self._stats
+        started, settled, searched = time.perf_counter(), stats.retrievals, stats.seconds.search
+        completions = self._engine.generate(requests)
+        seconds = time.perf_counter() - started
+        for row, done in zip(rows, completions, strict=True):
+            for token in done.token_ids:
+                if row.finish_reason is None:
+                    self._append(row, token)
+                    stats.retrievals, stats.steps = stats.retrievals + 1, stats.steps + 1
+        writing = seconds - (stats.seconds.search - searched)
+        stats.seconds.write += writing
+        self.scheduler.fit.record_step(writing / max(len(done.token_ids) for done in completions))
+        self.scheduler.record(Plan(1, False), seconds, stats.retrievals - settled, len(rows))
+
+    def _retrieve(self, queries: np.ndarray) -> list[Neighbours]:
+        """Ask the datastore in the middle of a pass."""
+        found, seconds = self._search(queries)
+        self.scheduler.fit.record_verification(len(found), seconds)
+        self._stats.seconds.search += seconds
+        self._stats.calls += 1
+        self._stats.queries += len(found)
+        return found
 
     def _draft(self, rows: Sequence[KnnRow], num_tokens: int) -> None:
         """Write on with neighbours from the caches, behind what is drafted already."""
         asked: list[tuple[KnnRow, KnnTransform, list[int]]] = []
         requests = []
         for row in rows:
-            left = row.params.max_new_tokens - len(row.written) - len(row.drafted)
-            if left == 0 or (row.drafted and row.drafted[-1] in self._engine.target.eos_token_ids):
+            if row.left == 0 or (row.drafted and row.drafted[-1] in self._engine.target.eos_token_ids):
                 continue
-            transform = KnnTransform(
-                lambda queries, row=row: row.cache.search(queries, self._config.k),  # type: ignore[misc]
-                self._config,
-                keeps=True,
-            )
-            params = replace(row.params, max_new_tokens=min(num_tokens, left), stop=())
+            transform = KnnTransform(self._looking_up(row), self._config, keeps=True)
+            params = replace(row.params, max_new_tokens=min(num_tokens, row.left), stop=())
             before = row.prompt + row.written + row.drafted
             start = len(row.written) + len(row.drafted)
             requests.append(Request(before, params=params, transform=transform, noise_start=start))
             asked.append((row, transform, before))
-        started = time.perf_counter()
+        started, looked_up = time.perf_counter(), self._stats.seconds.lookup
         longest = 0
         for (row, transform, before), done in zip(asked, self._engine.generate(requests), strict=True):
             row.drafted += done.token_ids
@@ -103,9 +149,18 @@ class KnnSpeculation:
             longest = max(longest, len(done.token_ids))
             self._stats.steps += len(done.token_ids)
         if longest:
-            seconds = time.perf_counter() - started
+            lookup = self._stats.seconds.lookup - looked_up
+            seconds = time.perf_counter() - started - lookup
             self._stats.seconds.write += seconds
             self.scheduler.fit.record_step(seconds / longest)
+            self.scheduler.fit.record_lookup(lookup / longest)
+
+    def _looking_up(self, row: KnnRow) -> Lookup:
+        def lookup(queries: np.ndarray) -> list[Neighbours]:
+            with self._stats.phase("lookup"):
+                return row.cache.search(queries, self._config.k)
+
+        return lookup
 
     def _search(self, queries: np.ndarray) -> tuple[list[Neighbours], float]:
         started = time.perf_counter()
