@@ -10,7 +10,9 @@ from core.drafters.base import Drafter
 from core.drafters.copy import Copy
 from core.drafters.datastore import Datastore
 from core.drafters.draft_model import DraftModel
+from core.drafters.eagle import Eagle
 from core.drafters.early_exit import EarlyExit
+from core.drafters.heads import Heads
 from core.drafters.jacobi import Jacobi
 from core.drafters.layer_skip import LayerSkip
 from core.drafters.llma import Llma
@@ -40,7 +42,9 @@ FACTORIES: dict[str, Callable[..., Drafter]] = {
     ),
     "datastore": lambda target, **options: Datastore(target.vocab_size, **options),
     "draft_model": DraftModel,
+    "eagle": Eagle,
     "early_exit": EarlyExit,
+    "heads": Heads,
     "jacobi": lambda target, **options: Jacobi(**options),
     "layer_skip": LayerSkip,
     "llma": lambda target, **options: Llma(**options),
@@ -58,7 +62,7 @@ FACTORIES: dict[str, Callable[..., Drafter]] = {
 }
 
 #: Cannot be made without options: models or trained parts.
-NEED_OPTIONS = frozenset({"draft_model"})
+NEED_OPTIONS = frozenset({"draft_model", "eagle", "heads"})
 
 
 def names() -> list[str]:

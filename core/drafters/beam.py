@@ -37,6 +37,9 @@ class Beam:
         """What samples the token behind a node."""
         return Spot(self.row.params, self.row.position + self.depth(node))
 
+    def parent(self, node: int) -> int:
+        return self._parents[node]
+
     def depth(self, node: int) -> int:
         return self._depths[node] if node >= 0 else 0
 

@@ -15,7 +15,7 @@ class DraftModel(ModelDrafter):
     """`model` is the draft model: a folder or hub id, or a target; of the same kind as the target and with the same
     tokens. It runs on the target's device, in its number type unless `dtype` says otherwise.
 
-    `options` are those of `ModelDrafter`. Memory: the model, and its cache for the rows that run and `max_parked`
+    `options` are those of `TreeDrafter`. Memory: the model, and its cache for the rows that run and `max_parked`
     others. Raises ValueError for a model of another kind, and for another tokenizer.
     """
 

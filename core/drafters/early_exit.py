@@ -17,7 +17,7 @@ from core.targets.base import Target
 class EarlyExit(ModelDrafter):
     """Drafts with the first `num_layers` layers of the decoder, then its norm and output; by default half of them.
 
-    `options` are those of `ModelDrafter`. Memory: none for rows, which stay in the target's cache. Raises ValueError
+    `options` are those of `TreeDrafter`. Memory: none for rows, which stay in the target's cache. Raises ValueError
     for a number of layers that the model does not have.
     """
 

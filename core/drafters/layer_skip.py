@@ -13,7 +13,7 @@ from core.targets.base import Target
 class LayerSkip(ModelDrafter):
     """`skip` names the decoder's layers that are left out, from 0 on; by default every second one.
 
-    `options` are those of `ModelDrafter`. Memory: none for rows, which stay in the target's cache. Raises ValueError
+    `options` are those of `TreeDrafter`. Memory: none for rows, which stay in the target's cache. Raises ValueError
     for layers that the model does not have or cannot do without.
     """
 

@@ -6,6 +6,9 @@ from typing import Any
 
 import torch
 
+from core.drafters.eagle_head import EagleHead
+from core.drafters.medusa_heads import MedusaHeads
+from core.drafters.model_parts import ModelParts
 from core.targets.base import Target
 from core.targets.registry import target_for
 from tests.core.models import FAMILIES, build
@@ -31,4 +34,24 @@ def options_for(name: str, target: Target) -> dict[str, Any]:
         return {"model": relative_of(target), **drafting}
     if name in ("early_exit", "layer_skip"):
         return drafting
+    if name == "eagle":
+        return {"model": eagle_head(target), **drafting}
+    if name == "heads":
+        return {"model": medusa_heads(target)}
     return {}
+
+
+def medusa_heads(target: Target, **sizes: Any) -> MedusaHeads:
+    """Untrained: they say what the target said one place before."""
+    parts = ModelParts.of(target)
+    heads = MedusaHeads(parts.hidden_size, len(parts.output_weight), num_heads=3, **sizes)
+    heads.start_from(parts.output_weight)
+    return heads.to(target.device, target.dtype).requires_grad_(False)
+
+
+def eagle_head(target: Target, **sizes: Any) -> EagleHead:
+    """Untrained."""
+    torch.manual_seed(0)
+    parts = ModelParts.of(target)
+    head = EagleHead(parts.hidden_size, parts.embedding.shape[1], **{"window": 6, **sizes})
+    return head.to(target.device, target.dtype).requires_grad_(False)
