@@ -7,6 +7,7 @@ from typing import Any
 
 from core.drafters.adaptive_trigram import AdaptiveTrigram
 from core.drafters.base import Drafter
+from core.drafters.cascade import Cascade
 from core.drafters.copy import Copy
 from core.drafters.datastore import Datastore
 from core.drafters.draft_model import DraftModel
@@ -21,6 +22,7 @@ from core.drafters.merged import Merged
 from core.drafters.prompt_lookup import PromptLookup
 from core.drafters.sad import Sad
 from core.drafters.sam import Sam
+from core.drafters.spec_infer import SpecInfer
 from core.drafters.suffix_decoding import SuffixDecoding
 from core.drafters.token_recycling import TokenRecycling
 from core.targets.base import Target
@@ -37,6 +39,7 @@ FACTORIES: dict[str, Callable[..., Drafter]] = {
     "adaptive_trigram": lambda target, **options: AdaptiveTrigram(
         target.vocab_size, eos_token_ids=target.eos_token_ids, **options
     ),
+    "cascade": Cascade,
     "copy": lambda target, **options: Copy(
         is_aligned=target.is_encoder_decoder, eos_token_ids=target.eos_token_ids, **options
     ),
@@ -55,6 +58,7 @@ FACTORIES: dict[str, Callable[..., Drafter]] = {
         is_aligned=target.is_encoder_decoder, eos_token_ids=target.eos_token_ids, **options
     ),
     "sam": lambda target, **options: Sam(target.vocab_size, **options),
+    "spec_infer": SpecInfer,
     "suffix_decoding": lambda target, **options: SuffixDecoding(
         eos_token_ids=target.eos_token_ids, **options
     ),
@@ -62,7 +66,7 @@ FACTORIES: dict[str, Callable[..., Drafter]] = {
 }
 
 #: Cannot be made without options: models or trained parts.
-NEED_OPTIONS = frozenset({"draft_model", "eagle", "heads"})
+NEED_OPTIONS = frozenset({"cascade", "draft_model", "eagle", "heads", "spec_infer"})
 
 
 def names() -> list[str]:

@@ -17,7 +17,7 @@ from core.types import EMPTY_TREE, DraftTree, Sequence
 
 class Beam:
     """Nodes by number, -1 the pending token. `frontier`: whose children are asked for next; `expanded`: those that
-    a draft pass has read, in its order."""
+    a draft pass has read, in its order; `tip`: the end of its chain, where a drafter follows a single one."""
 
     def __init__(self, row: Sequence, limit: int, max_depth: int) -> None:
         self.row = row
@@ -25,6 +25,7 @@ class Beam:
         self.max_depth = max_depth
         self.frontier = [-1] if limit > 0 and max_depth > 0 else []
         self.expanded: list[int] = []
+        self.tip = -1
         self.tokens: list[int] = []
         self._parents: list[int] = []
         self._depths: list[int] = []

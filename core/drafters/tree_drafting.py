@@ -15,7 +15,7 @@ from core.drafters.base import Drafter
 from core.drafters.beam import Beam
 from core.drafters.calibration import Calibration
 from core.drafters.pace import Pace
-from core.drafters.ranking import draw, middle_of, rank, step_of
+from core.drafters.ranking import Ranking, Spot, draw, middle_of, rank, step_of
 from core.drafters.trials import tried
 from core.targets.base import PassOutput, Target
 from core.types import EMPTY_TREE, DraftTree, Sequence, Verdict
@@ -55,7 +55,7 @@ class TreeDrafter(Drafter):
         self.is_textbook = False
         self.pace = Pace(target.device, is_paced)
         self.calibration = Calibration(_prior)
-        self._ends = target.eos_token_ids
+        self.end_tokens = target.eos_token_ids
         self._vocab_size = target.vocab_size
         self._shared_vocab = min(target.vocab_size, vocab_size)
         suppressed = [token for token in target.suppressed_token_ids if token < self._shared_vocab]
@@ -94,9 +94,9 @@ class TreeDrafter(Drafter):
     def _expand(self, beams: Seq[Beam], logits: torch.Tensor) -> None:
         """Children of all frontiers, whose logits [sum of frontiers, V] stand one behind the other; then the
         frontiers move on."""
-        logits = self._permitted(logits)
+        logits = self.permitted(logits)
         nodes = [(beam, node) for beam in beams for node in beam.frontier]
-        drawn = [m for m, (beam, _) in enumerate(nodes) if self._draws(beam)]
+        drawn = [m for m, (beam, _) in enumerate(nodes) if self.draws(beam)]
         for chosen in (drawn, [m for m in range(len(nodes)) if m not in set(drawn)]):
             if chosen:
                 some = (
@@ -107,27 +107,35 @@ class TreeDrafter(Drafter):
                 self._add_children(some, [nodes[m] for m in chosen], is_drawn=chosen is drawn)
         for beam in beams:
             # What is drawn must not bend the tree: there an end is a token like others.
-            beam.advance(self.width, frozenset() if self._draws(beam) else self._ends)
+            beam.advance(self.width, frozenset() if self.draws(beam) else self.end_tokens)
         self.pace.passed()
 
-    def _draws(self, beam: Beam) -> bool:
+    def draws(self, beam: Beam) -> bool:
         return self.is_textbook and beam.row.params.temperature > 0
 
     def _add_children(self, logits: torch.Tensor, nodes: Seq[tuple[Beam, int]], *, is_drawn: bool) -> None:
-        ranking = (draw if is_drawn else rank)(
-            logits, [beam.spot(node) for beam, node in nodes], self.num_children
-        )
-        probs = None if ranking.probs is None else self._widened(ranking.probs)
+        ranking = self.rank([beam.spot(node) for beam, node in nodes], logits, is_drawn=is_drawn)
         for m, (beam, parent) in enumerate(nodes):
-            last = 1.0
-            pairs = zip(ranking.tokens[m], ranking.confidences[m], strict=True)
-            for place, (token, confidence) in enumerate(pairs):
-                if confidence <= 0.0:
-                    break
-                cell = self._cell(beam, parent, place, confidence, is_drawn)
-                # Siblings stay in the order in which they were drawn.
-                last = min(last, self.calibration.estimate(cell))
-                beam.add(parent, token, last, cell, None if probs is None else probs[m])
+            self.add(beam, parent, ranking, m)
+
+    def rank(self, spots: Seq[Spot], logits: torch.Tensor, *, is_drawn: bool) -> Ranking:
+        """The guesses behind some places; logits [M, V] of permitted tokens."""
+        ranking = (draw if is_drawn else rank)(logits, spots, self.num_children)
+        return ranking if ranking.probs is None else ranking._replace(probs=self._widened(ranking.probs))
+
+    def add(self, beam: Beam, parent: int, ranking: Ranking, m: int) -> int | None:
+        """Children of a node from a ranking's place `m`; returns the first, if it is worth a slot."""
+        first, last = None, 1.0
+        pairs = zip(ranking.tokens[m], ranking.confidences[m], strict=True)
+        for place, (token, confidence) in enumerate(pairs):
+            if confidence <= 0.0:
+                break
+            cell = self._cell(beam, parent, place, confidence, ranking.probs is not None)
+            # Siblings stay in the order in which they were drawn.
+            last = min(last, self.calibration.estimate(cell))
+            node = beam.add(parent, token, last, cell, None if ranking.probs is None else ranking.probs[m])
+            first = node if place == 0 else first
+        return first
 
     def _cell(
         self, beam: Beam, parent: int, place: int, confidence: float, is_drawn: bool
@@ -139,7 +147,7 @@ class TreeDrafter(Drafter):
         kind = "sampled" if beam.row.params.temperature > 0 else "greedy"
         return kind, place, step_of(confidence)
 
-    def _permitted(self, logits: torch.Tensor) -> torch.Tensor:
+    def permitted(self, logits: torch.Tensor) -> torch.Tensor:
         """Without tokens that the target does not have, or never chooses."""
         logits = logits[:, : self._shared_vocab]
         if len(self._suppressed):

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from core import Engine, drafters
+from core import Engine, Request, SamplingParams, drafters
 from core.budget import FixedBudget
+from core.drafters.cascade import Cascade
 from core.drafters.partial_model import num_layers, with_layers
 from core.targets.base import Target
 from tests.core.models import target_of, word_tokenizer
@@ -25,6 +26,7 @@ def engine(target: Target, drafter: str, num_nodes: int = 9, **options: Any) -> 
 
 #: Drafters that know all that the target knows.
 TWINS: dict[str, Callable[[Target], dict[str, Any]]] = {
+    "cascade": lambda target: {"model": relative_of(target, error=0.0), "num_behind": 0},
     "draft_model": lambda target: {"model": relative_of(target, error=0.0)},
     "early_exit": lambda target: {"num_layers": 2},
     "layer_skip": lambda target: {"skip": ()},
@@ -34,6 +36,7 @@ TWINS: dict[str, Callable[[Target], dict[str, Any]]] = {
 @pytest.mark.parametrize(
     ("drafter", "width", "sampling"),
     [
+        ("cascade", 1, "greedy"),
         ("draft_model", 1, "greedy"),
         ("draft_model", 3, "sampled"),
         ("early_exit", 1, "sampled"),
@@ -58,6 +61,25 @@ def test_a_draft_model_equal_to_the_target_is_always_right(
                 assert stats.accepted == stats.drafted
             # Now and then a chain ends early: it has become too unlikely.
             assert stats.target_calls <= -(-stats.emitted // 5) + 2
+
+
+def test_a_cascade_needs_fewer_passes_of_its_draft_model_for_the_same_drafts() -> None:
+    # What is written a second time the table knows, and so what the target's twin, the draft model, will say.
+    asked = [Request([9, 17, 30], params=SamplingParams(max_new_tokens=60))]
+    target = target_of("llama")
+    twin = relative_of(target, error=0.0)
+    sizes = {"model": twin, "num_children": 1, "num_behind": 0, "is_paced": False}
+    passes, calls = [], []
+    for num_guesses in (0, 4):
+        drafted = engine(target, "cascade", num_guesses=num_guesses, **sizes)
+        assert isinstance(drafted.drafter, Cascade)
+        drafted.generate(asked)
+        before = drafted.drafter.num_passes
+        drafted.generate(asked)
+        passes.append(drafted.drafter.num_passes - before)
+        calls.append(drafted.stats.target_calls)
+    assert calls[0] == calls[1]
+    assert passes[1] < 0.8 * passes[0]
 
 
 @pytest.mark.parametrize("family", ["gemma3", "gpt2", "t5", "bart"])
@@ -89,6 +111,10 @@ def test_what_cannot_draft_for_a_target_is_refused_with_the_reason() -> None:
         drafters.create("early_exit", llama, num_layers=3)
     with pytest.raises(ValueError, match="must be at least 1"):
         drafters.create("early_exit", llama, width=0)
+    with pytest.raises(ValueError, match="a cascade drafts chains"):
+        drafters.create("cascade", llama, model=llama, width=2)
+    with pytest.raises(ValueError, match="spec_infer needs at least one draft model"):
+        drafters.create("spec_infer", llama, models=[])
     with pytest.raises(ValueError, match="belong to a drafter's name"):
         Engine(llama, word_tokenizer(), drafters.create("none", llama), drafter_options={"width": 1})
     with pytest.raises(TypeError, match="no_such_option"):
