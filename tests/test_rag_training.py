@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -17,14 +18,15 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from apps.rag.prompts import ABSTENTION, CHAT_MARKERS, Passage, answer_messages
-from apps.rag.training.batches import batches, make_batch
+from apps.rag.training.batches import PARTS, batches, make_batch
 from apps.rag.training.conversations import Conversation, Library, Shape, ask, shortened
 from apps.rag.training.documents import Asked, Document, is_quotable, pack_documents, split_sentences
 from apps.rag.training.evaluate import score
 from apps.rag.training.held_questions import HeldQuestion, held_questions
-from apps.rag.training.model import build_model, small_config
+from apps.rag.training.model import SENTENCE_HEAD, TOKEN_HEAD, build_model, small_config
 from apps.rag.training.objective import AnswerObjective, TrainConfig, stage_of
 from apps.rag.training.own_pairs import read_pairs
+from apps.rag.training.pointing import Pointed, attention, heard, pointing_loss
 from apps.rag.training.qa_sets import is_held, load_qa, untreebank
 from apps.rag.training.questions import content_stems, make_question
 from apps.rag.training.rows import Renderer, conversation_row, text_row
@@ -173,7 +175,7 @@ def _shard(path: Path, rows: int = 8, width: int = 256) -> Path:
         row = conversation_row(_library(), Renderer(TOKENIZER), width, Random(len(made)), PAD, False)
         assert row is not None
         made.append(row)
-    arrays = {part: np.stack([getattr(row, part) for row in made]) for part in ("ids", "places", "weights")}
+    arrays = {part: np.stack([getattr(row, part) for row in made]) for part in PARTS}
     np.savez(path, allow_pickle=False, **{f"{part}-{width}": array for part, array in arrays.items()})
     return path
 
@@ -194,17 +196,84 @@ def test_stages_grow_longer() -> None:
     assert stage_of(0.9, config)[1]["real_share"] > stage_of(0.1, config)[1]["real_share"]
 
 
-def test_a_fresh_model_copies() -> None:
-    """From the first step the heads of the last layer look behind the place where the last two tokens stood."""
-    model = build_model(small_config(600, inner=64), (18, 203)).eval()
-    model.set_attn_implementation("eager")
+@pytest.mark.parametrize("width", [256, 512])
+def test_pointers_name_where_a_quotation_stands(width: int) -> None:
+    """The tokens behind a pointer's place are those from its start, a whole sentence of them."""
+    for seed in range(10):
+        row = conversation_row(_library(), Renderer(TOKENIZER), width, Random(seed), PAD, False)
+        assert row is not None
+        found = [tuple(map(int, p)) for p in row.pointers if p[2]]
+        assert len(found) == sum(row.ids == ASSISTANT)
+        for place, start, count in found:
+            assert row.ids[place] == ASSISTANT
+            assert list(row.ids[place + 1 : place + 1 + count]) == list(row.ids[start : start + count])
+            said = TOKENIZER.decode(row.ids[place + 1 : place + 1 + count]).removesuffix("<|end|>")
+            assert said == ABSTENTION or any(said.strip() in d.sentences for d in DOCUMENTS)
+
+
+@pytest.fixture(scope="module")
+def fresh() -> Any:
+    """A model as it is before training."""
+    return build_model(small_config(len(TOKENIZER), inner=96), TOKENIZER).eval()
+
+
+def test_a_fresh_model_copies(fresh: Any) -> None:
+    """From the first step a head of the last layer looks behind the place where the last two tokens stood."""
     torch.manual_seed(0)
-    once = torch.randint(300, 600, (2, 60))
+    once = torch.randint(300, 420, (2, 60))
     ids = torch.cat((once, once), dim=1)
-    with torch.no_grad():
-        attention = model(ids, output_attentions=True).attentions[5][:, 0]
     places = torch.arange(70, 119)
-    assert attention[:, places, places - 59].mean() > 0.8
+    with torch.no_grad(), heard(fresh, (5,)) as inputs:
+        fresh.model(ids, use_cache=False)
+        found = attention(fresh, TOKEN_HEAD, inputs[5], torch.zeros_like(places), places).exp()
+    assert found[torch.arange(len(places)), places - 59].mean() > 0.8
+
+
+def test_a_fresh_model_finds_the_words_of_the_question(fresh: Any) -> None:
+    """Before any training, a word of the question looks behind the place where it stands in the passages."""
+    passages = [Passage("T", TEXTS[k]) for k in (0, 1, 3)]
+    question = "carry grain river summer hive cotton loom weaves threads queen care Budapest produced"
+    text = TOKENIZER.apply_chat_template(
+        answer_messages(question, passages), tokenize=False, add_generation_prompt=True
+    )
+    ids = TOKENIZER(text, add_special_tokens=False)["input_ids"]
+    begin = len(ids) - len(TOKENIZER(text[text.index(question) :], add_special_tokens=False)["input_ids"])
+    twice = [
+        token for token in dict.fromkeys(ids[begin:-2]) if ids.count(token) == 2 and token in ids[:begin]
+    ]
+    assert len(twice) >= 5
+    right = 0
+    with torch.no_grad(), heard(fresh, (2,)) as inputs:
+        fresh.model(torch.tensor([ids]), use_cache=False)
+        for token in twice:
+            place = torch.tensor([ids.index(token, begin)])
+            found = attention(fresh, (2, 0), inputs[2], torch.zeros_like(place), place).exp()[0]
+            right += int(found.argmax()) == ids.index(token) + 1
+    assert right > 0.7 * len(twice)
+
+
+def test_pointing_is_learnt(fresh: Any) -> None:
+    """The attention that supervision reads is that of the model, and its loss falls along its gradient."""
+    row = conversation_row(_library(), Renderer(TOKENIZER), 256, Random(3), PAD, False)
+    assert row is not None
+    batch = make_batch(row.ids[None], row.places[None], row.weights[None], row.pointers[None])
+    model = deepcopy(fresh)
+    model.set_attn_implementation("eager")
+    with heard(model, (4, 5)) as inputs:
+        out = model(batch.ids, output_attentions=True, use_cache=False)
+    found = Pointed.of(batch.pointers)
+    for layer, head in (SENTENCE_HEAD, TOKEN_HEAD):
+        ours = attention(model, (layer, head), inputs[layer], found.rows, found.places).exp()
+        torch.testing.assert_close(ours, out.attentions[layer][0, head, found.places], atol=1e-4, rtol=1e-3)
+    before = pointing_loss(model, inputs, batch.pointers)
+    before.backward()
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.grad is not None:
+                weight -= 0.05 * weight.grad / (weight.grad.norm() + 1e-9)
+        with heard(model, (4, 5)) as inputs:
+            model.model(batch.ids, use_cache=False)
+        assert pointing_loss(model, inputs, batch.pointers) < before
 
 
 def _tiny() -> Any:
@@ -253,7 +322,7 @@ def test_loss_counts_weights() -> None:
     """A target of weight nought changes nothing."""
     row = conversation_row(_library(), Renderer(TOKENIZER), 256, Random(0), PAD, False)
     assert row is not None
-    batch = make_batch(row.ids[None], row.places[None], row.weights[None])
+    batch = make_batch(row.ids[None], row.places[None], row.weights[None], row.pointers[None])
     objective = AnswerObjective(_FixedFeed.__new__(_FixedFeed), TrainConfig())
     model = _tiny()
     loss, _ = objective.loss(model, batch, 0.0)

@@ -163,6 +163,9 @@ def main(
     try:
         config = override(config, set_ or [])
         run_training(out, data, model, pairs, device, config, quiet)
+    except typer.Exit:
+        # A RuntimeError too, and no mistake of the user.
+        raise
     except (FileNotFoundError, ValueError, RuntimeError) as problem:
         _fail(str(problem))
 

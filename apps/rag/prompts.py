@@ -13,10 +13,11 @@ from dataclasses import dataclass
 #: First message of every conversation. Short: it is read again with every question.
 INSTRUCTION = (
     "Answer from the passages. Quote the sentence that tells and cite its passage as [1]. "
-    "If no passage tells, say: The documents do not say."
+    "If no passage tells, say:\nNothing in the documents answers this."
 )
-#: The whole answer where the passages do not tell.
-ABSTENTION = "The documents do not say."
+#: The whole answer where the passages do not tell: the instruction's last sentence, so that it too is a quotation.
+#: Few sentences begin with its first word: whether a model answers at all is one choice of one token.
+ABSTENTION = "Nothing in the documents answers this."
 
 #: The template that `chat-small` ships with; each marker is one token of its own, `<|end|>` ends a generation.
 #: Turns follow each other without a line end between them.

@@ -38,8 +38,7 @@ def _load_model(model: str, tokenizer: Any) -> PreTrainedModel:
     from apps.rag.training.model import build_model, small_config
 
     if not model:
-        marks = tuple(tokenizer.convert_tokens_to_ids([".", "Ċ"]))
-        return build_model(small_config(len(tokenizer)), marks)
+        return build_model(small_config(len(tokenizer)), tokenizer)
     from transformers import AutoModelForCausalLM
 
     loaded: PreTrainedModel = AutoModelForCausalLM.from_pretrained(model, dtype="float32")
@@ -138,7 +137,7 @@ def main(
     ] = 60.0,
     until: Annotated[str, typer.Option(help="End at this time of day at the latest (HH:MM, UTC).")] = "",
     optimizer: Annotated[str, typer.Option(help="muon or adamw.")] = "",
-    lr: Annotated[float, typer.Option(help="Peak rate; by default 1e-3, or 5e-5 when fine-tuning.")] = 0.0,
+    lr: Annotated[float, typer.Option(help="Peak rate; by default 6e-4, or 5e-5 when fine-tuning.")] = 0.0,
     patience: Annotated[
         int, typer.Option(help="Stop after this many checkpoints without a better held-out loss.")
     ] = -1,
@@ -163,12 +162,17 @@ def main(
         lr=lr or (5e-5 if tuned else config.lr),
         embed_lr=lr or (5e-5 if tuned else config.embed_lr),
         patience=patience if patience >= 0 else (3 if tuned else 0),
+        # The heads of another model have work of their own.
+        pointing=0.0 if tuned else config.pointing,
     )
     try:
         config = override(config, set_ or [])
         if not pairs:
             need_data(data)
         run_training(out, data, model, pairs, device, config, quiet)
+    except typer.Exit:
+        # A RuntimeError too, and no mistake of the user.
+        raise
     except (FileNotFoundError, ValueError, RuntimeError) as problem:
         _fail(str(problem))
 

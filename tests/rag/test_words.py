@@ -33,7 +33,7 @@ def test_a_quoted_answer_cites_its_passage_and_impossible_numbers_are_left_out()
     ("answer", "abstains"),
     [
         (prompts.ABSTENTION, True),
-        ("the documents do not say", True),
+        ("nothing in the documents  answers this", True),
         ("The documents say so. [1]", False),
         ("", False),
     ],

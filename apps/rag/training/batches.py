@@ -11,15 +11,22 @@ import torch
 
 from .rows import UNIT
 
+#: What a shard holds of each width.
+PARTS = ("ids", "places", "weights", "pointers")
+
 
 @dataclass
 class Batch:
-    """Ids `[B, L]`; targets as flat places `[M]` in them, with the token that follows and its weight."""
+    """Ids `[B, L]`; targets as flat places `[M]` in them, with the token that follows and its weight.
+
+    `pointers` `[B, P, 3]` are those of the rows.
+    """
 
     ids: torch.Tensor
     places: torch.Tensor
     labels: torch.Tensor
     weights: torch.Tensor
+    pointers: torch.Tensor
 
     def to(self, device: torch.device) -> Batch:
         """The batch on a device."""
@@ -33,8 +40,8 @@ class Batch:
         return self.ids.numel()
 
 
-def make_batch(ids: np.ndarray, places: np.ndarray, weights: np.ndarray) -> Batch:
-    """Rows `[B, L]` with their places and weights `[B, M]` as one batch."""
+def make_batch(ids: np.ndarray, places: np.ndarray, weights: np.ndarray, pointers: np.ndarray) -> Batch:
+    """Rows `[B, L]` with their places and weights `[B, M]` and pointers `[B, P, 3]` as one batch."""
     wide = ids.astype(np.int64)
     at = places.astype(np.int64)
     labels = np.take_along_axis(wide, at + 1, axis=1)
@@ -44,6 +51,7 @@ def make_batch(ids: np.ndarray, places: np.ndarray, weights: np.ndarray) -> Batc
         torch.from_numpy(flat.reshape(-1)),
         torch.from_numpy(labels.reshape(-1)),
         torch.from_numpy(weights.reshape(-1).astype(np.float32) / UNIT),
+        torch.from_numpy(pointers.astype(np.int64)),
     )
 
 
@@ -59,4 +67,4 @@ def batches(path: Path, tokens: int, seed: int) -> Iterator[Batch]:
         plan += [(width, rows[k : k + size]) for k in range(0, len(rows) - len(rows) % size, size)]
     for k in rng.permutation(len(plan)):
         width, rows = plan[k]
-        yield make_batch(*(held[f"{part}-{width}"][rows] for part in ("ids", "places", "weights")))
+        yield make_batch(*(held[f"{part}-{width}"][rows] for part in PARTS))

@@ -13,6 +13,8 @@ from torch import Tensor
 from core.training import Held, LoopConfig, Progress, ShardFeed, mixed_precision
 
 from .batches import Batch, batches
+from .model import SENTENCE_HEAD, TOKEN_HEAD, is_large_enough
+from .pointing import heard, pointing_loss
 from .rows import _CHOICE, _COPY, UNIT
 
 
@@ -22,19 +24,24 @@ class TrainConfig(LoopConfig):
 
     # Measured: large orthogonal steps undo the copying that the model starts with, small steps keep it.
     optimizer: str = "adamw"
-    lr: float = 1e-3
-    embed_lr: float = 1e-3
+    lr: float = 6e-4
+    embed_lr: float = 6e-4
     warmup_steps: int = 30
-    ema: float = 0.99
+    ema: float = 0.997
+    decay_share: float = 0.40
     batch_tokens: int = 2048
     # Shares of the budget until which rows are short, then middling; after that all are long.
-    short_until: float = 0.35
-    middle_until: float = 0.65
-    real_share: float = 0.25
-    final_real_share: float = 0.50
-    text_share: float = 0.10
+    short_until: float = 0.0
+    middle_until: float = 0.35
+    real_share: float = 0.40
+    final_real_share: float = 0.55
+    text_share: float = 0.03
     final_text_share: float = 0.0
-    silent_share: float = 0.25
+    silent_share: float = 0.20
+    # Rows of answers cut short; none at the end.
+    brief_share: float = 0.65
+    # What pointing at the quoted sentence and token counts beside predicting tokens (0: not at all).
+    pointing: float = 1.0
     shard_tokens: int = 300_000
     held_tokens: int = 80_000
 
@@ -45,6 +52,7 @@ def stage_of(spent: float, config: TrainConfig) -> tuple[str, dict[str, Any]]:
     changes: dict[str, Any] = {
         "real_share": config.final_real_share if last else config.real_share,
         "text_share": config.final_text_share if last else config.text_share,
+        "brief_share": 0.0 if last else config.brief_share,
     }
     if spent < config.short_until:
         return "short", changes | {"widths": (256,)}
@@ -74,10 +82,17 @@ class AnswerObjective:
 
     def loss(self, model: Any, batch: Batch, fraction: float) -> tuple[Tensor, Tensor]:
         """The weighted loss, and the plain mean over answers (over everything where there are none)."""
-        each = F.cross_entropy(self.logits(model, batch).float(), batch.labels, reduction="none")
+        points = self.config.pointing and is_large_enough(model.config)
+        layers = (SENTENCE_HEAD[0], TOKEN_HEAD[0]) if points else ()
+        with heard(model, layers) as inputs:
+            logits = self.logits(model, batch)
+        each = F.cross_entropy(logits.float(), batch.labels, reduction="none")
         answers = (batch.weights * UNIT >= _COPY).float()
         plain = (each.detach() * answers).sum() / answers.sum().clamp(min=1)
-        return (each * batch.weights).sum() / batch.weights.sum().clamp(min=1e-6), plain
+        loss = (each * batch.weights).sum() / batch.weights.sum().clamp(min=1e-6)
+        if layers:
+            loss = loss + self.config.pointing * pointing_loss(model, inputs, batch.pointers)
+        return loss, plain
 
     def batches(self, progress: Progress, fraction: Callable[[], float]) -> Iterator[Batch]:
         """Batches without end, short rows first; a stage's shard is left when its share of the budget is over."""

@@ -1,18 +1,20 @@
 """Token rows of a fixed width out of conversations and of plain text, with what is learnt in them.
 
 A row has `width` tokens and `width // 4` targets: places whose next token counts, each with a weight. Answers come
-first; what is left of the targets falls on places of the prompt, so that reading is learnt on the side.
+first; what is left of the targets falls on places of the prompt, so that reading is learnt on the side. Every answer
+comes with a pointer to what it quotes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_right
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 import numpy as np
 
-from apps.rag.prompts import ABSTENTION, INSTRUCTION, user_turn
+from apps.rag.prompts import ABSTENTION, INSTRUCTION, Passage, numbered, user_turn
 
 from .conversations import Conversation, Library, Shape, Turn
 
@@ -28,11 +30,25 @@ _READING, _CHOICE, _SECOND, _COPY, _REFUSAL = 2, 80, 50, 20, 8
 
 @dataclass(frozen=True)
 class Row:
-    """Ids `[width]`, and the places `[width // 4]` whose next token is learnt, with weights in twentieths."""
+    """Ids `[width]`, and the places `[width // 4]` whose next token is learnt, with weights in twentieths.
+
+    `pointers` `[width // 32, 3]` is (place, start, count) for each answer: what follows `place` are the `count`
+    tokens from `start`, where the passage (or the instruction, for an abstention) has them; count 0 fills up.
+    """
 
     ids: np.ndarray
     places: np.ndarray
     weights: np.ndarray
+    pointers: np.ndarray
+
+
+@dataclass
+class Rendered:
+    """Turns as tokens: ids, the weight of each (0 outside answers), pointers as in `Row`."""
+
+    ids: list[int] = field(default_factory=list)
+    weights: list[int] = field(default_factory=list)
+    pointers: list[tuple[int, int, int]] = field(default_factory=list)
 
 
 def encode(tokenizer: Any, text: str) -> list[int]:
@@ -52,13 +68,16 @@ class Renderer:
         out: str = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=prompt)
         return out
 
-    def turns(self, conversation: Conversation, width: int, targets: int) -> tuple[list[int], list[int]]:
-        """Ids and their weights (0 outside answers) of as many turns as fit."""
+    def turns(self, conversation: Conversation, width: int, targets: int, is_brief: bool = False) -> Rendered:
+        """As many turns as fit into `width` tokens and `targets` learnt ones.
+
+        Brief answers end, unlearnt, behind their second token: what is hard is the choice, and more of them fit.
+        """
         messages = [{"role": "system", "content": INSTRUCTION}]
-        ids: list[int] = []
-        weights: list[int] = []
+        out = Rendered()
         so_far = ""
         passages = conversation.passages
+        read: _Read | None = None
         for turn in conversation.turns():
             said = [*messages, {"role": "user", "content": user_turn(turn.question, passages)}]
             asked = self.text(said, prompt=True)
@@ -66,15 +85,42 @@ class Renderer:
             answered = self.text(said, prompt=False)
             before = encode(self.tokenizer, asked[len(so_far) :])
             answer = encode(self.tokenizer, answered[len(asked) :])
-            if len(ids) + len(before) + len(answer) > width:
-                break
             marks = answer_weights(len(answer), turn)
-            if sum(w > 0 for w in weights) + len(marks) > targets:
+            if is_brief:
+                answer, marks = [*answer[:2], answer[-1]], [*marks[:2], 0]
+            learnt = sum(w > 0 for w in out.weights) + len(marks)
+            if len(out.ids) + len(before) + len(answer) > width or learnt > targets:
                 break
-            ids += before + answer
-            weights += [0] * len(before) + marks
+            read = read or _Read(self.tokenizer, asked, passages)
+            place = len(out.ids) + len(before) - 1
+            out.pointers.append((place, *read.quotation(turn, answer)))
+            out.ids += before + answer
+            out.weights += [0] * len(before) + marks
             messages, so_far, passages = said, answered, []
-        return ids, weights
+        return out
+
+
+class _Read:
+    """The beginning of a conversation, up to the first answer: where in it something that is quoted stands."""
+
+    def __init__(self, tokenizer: Any, text: str, passages: list[Passage]) -> None:
+        self.text = text
+        found = tokenizer(text, add_special_tokens=False, verbose=False, return_offsets_mapping=True)
+        self.ids: list[int] = found["input_ids"]
+        self.begins = [begin for begin, _ in found["offset_mapping"]]
+        first = text.find(numbered(passages)) if passages else len(text)
+        self.blocks = [first + len(numbered(passages[:k])) for k in range(len(passages))]
+
+    def quotation(self, turn: Turn, answer: list[int]) -> tuple[int, int]:
+        """The first token of what a turn quotes, and how many tokens of the answer stand there."""
+        sentence = turn.answer.rpartition(" [")[0] if turn.number else ABSTENTION
+        at = self.text.find(sentence, self.blocks[turn.number - 1] if turn.number else 0)
+        if at < 0:
+            return 0, 0
+        start = bisect_right(self.begins, at) - 1
+        here = self.ids[start : start + len(answer)]
+        count = next((k for k, (a, b) in enumerate(zip(answer, here, strict=False)) if a != b), len(here))
+        return start, count
 
 
 def answer_weights(count: int, turn: Turn) -> list[int]:
@@ -90,16 +136,22 @@ def answer_weights(count: int, turn: Turn) -> list[int]:
 
 
 def conversation_row(
-    library: Library, renderer: Renderer, width: int, rng: Random, pad: int, real: bool
+    library: Library,
+    renderer: Renderer,
+    width: int,
+    rng: Random,
+    pad: int,
+    real: bool,
+    is_brief: bool = False,
 ) -> Row | None:
     """One conversation that fits; fewer passages are tried where the first turn does not."""
     shape = SHAPES.get(width, Shape((1, 8), 9))
     low, high = shape.passages
     for _ in range(4):
         conversation = Conversation(library, Shape((low, high), shape.sentences), rng, real)
-        ids, weights = renderer.turns(conversation, width, width // 4)
-        if ids:
-            return _row(ids, weights, width, rng, pad)
+        rendered = renderer.turns(conversation, width, width // 4, is_brief)
+        if rendered.ids:
+            return _row(rendered, width, rng, pad)
         high = max(1, high - 2)
         low = min(low, high)
     return None
@@ -120,13 +172,12 @@ def text_row(library: Library, tokenizer: Any, width: int, rng: Random, pad: int
         piece = encode(tokenizer, rng.choice(sentences) + " ")
         ids += piece
         weights += [0] * min(2, len(piece)) + [_COPY] * (len(piece) - 2)
-    return _row(ids[:width], weights[:width], width, rng, pad, reading=8)
+    return _row(Rendered(ids[:width], weights[:width]), width, rng, pad, reading=8)
 
 
-def _row(
-    ids: list[int], weights: list[int], width: int, rng: Random, pad: int, reading: int = _READING
-) -> Row:
+def _row(rendered: Rendered, width: int, rng: Random, pad: int, reading: int = _READING) -> Row:
     """Lays out ids; `weights[k]` is that of predicting `ids[k]`, at place `k - 1`."""
+    ids, weights = rendered.ids, rendered.weights
     chosen = {k - 1: w for k, w in enumerate(weights) if w and k}
     room = width // 4 - len(chosen)
     if room < 0:
@@ -140,4 +191,8 @@ def _row(
         places[slot], marks[slot] = place, weight
     padded = np.full(width, pad, dtype=np.uint32)
     padded[: len(ids)] = ids
-    return Row(padded, places, marks)
+    pointers = np.zeros((width // 32, 3), dtype=np.uint16)
+    if rendered.pointers:
+        kept = rendered.pointers[: len(pointers)]
+        pointers[: len(kept)] = kept
+    return Row(padded, places, marks, pointers)

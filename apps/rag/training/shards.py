@@ -33,6 +33,7 @@ class ShardSpec:
     real_share: float = 0.3
     text_share: float = 0.1
     silent_share: float = 0.25
+    brief_share: float = 0.0
     held_out: bool = False
     pairs: str = ""
 
@@ -65,7 +66,8 @@ def make_rows(spec: ShardSpec) -> dict[int, list[Row]]:
                 made.append(text_row(library, tokenizer, width, rng, pad))
                 continue
             real = rng.random() < library.real_share
-            row = conversation_row(library, renderer, width, rng, pad, real)
+            is_brief = rng.random() < spec.brief_share
+            row = conversation_row(library, renderer, width, rng, pad, real, is_brief)
             failed = 0 if row is not None else failed + 1
             if failed > _MOST_FAILURES:
                 raise ValueError(
@@ -85,6 +87,7 @@ def build_shard(spec: ShardSpec) -> Path:
         arrays[f"ids-{width}"] = np.stack([row.ids for row in rows]).astype(kind)
         arrays[f"places-{width}"] = np.stack([row.places for row in rows])
         arrays[f"weights-{width}"] = np.stack([row.weights for row in rows])
+        arrays[f"pointers-{width}"] = np.stack([row.pointers for row in rows])
     out = Path(spec.out)
     partial = out.with_suffix(".tmp.npz")
     np.savez(partial, allow_pickle=False, **arrays)
