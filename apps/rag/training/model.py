@@ -144,8 +144,8 @@ class Marks:
             found: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
             return found
 
-        after = [ids(text)[-1] for text in (".", "\n", "[", " [")]
-        return cls(*after, ids("Question")[0], ids(ABSTENTION)[0])
+        full_stop, line_end, bracket, after_space = (ids(text)[-1] for text in (".", "\n", "[", " ["))
+        return cls(full_stop, line_end, bracket, after_space, ids("Question")[0], ids(ABSTENTION)[0])
 
 
 @dataclass(frozen=True)
