@@ -24,6 +24,7 @@ from core.drafters.sad import Sad
 from core.drafters.sam import Sam
 from core.drafters.spec_infer import SpecInfer
 from core.drafters.suffix_decoding import SuffixDecoding
+from core.drafters.text_draft_model import TextDraftModel
 from core.drafters.token_recycling import TokenRecycling
 from core.targets.base import Target
 
@@ -62,11 +63,12 @@ FACTORIES: dict[str, Callable[..., Drafter]] = {
     "suffix_decoding": lambda target, **options: SuffixDecoding(
         eos_token_ids=target.eos_token_ids, **options
     ),
+    "text_draft_model": TextDraftModel,
     "token_recycling": lambda target, **options: TokenRecycling(target.vocab_size, **options),
 }
 
 #: Cannot be made without options: models or trained parts.
-NEED_OPTIONS = frozenset({"cascade", "draft_model", "eagle", "heads", "spec_infer"})
+NEED_OPTIONS = frozenset({"cascade", "draft_model", "eagle", "heads", "spec_infer", "text_draft_model"})
 
 
 def names() -> list[str]:

@@ -30,7 +30,7 @@ class DraftModel(ModelDrafter):
     ) -> None:
         draft, self._tokenizer = load_draft(target, model, dtype)
         self._name = model if isinstance(model, str | Path) else type(draft).__name__
-        super().__init__(target, OwnSlots(draft, max_parked=max_parked), **options)
+        super().__init__(target, OwnSlots(draft, max_parked), **options)
 
     def read_vocabulary(self, tokenizer: Any) -> None:
         if self._tokenizer is not None and not same_tokens(self._tokenizer, tokenizer):

@@ -57,28 +57,6 @@ class DraftSlots(Protocol):
     def end(self, row: Sequence) -> None: ...
 
 
-class Texts(Protocol):
-    """A row in the draft model's own tokens."""
-
-    def prompt(self, row: Sequence) -> list[int]:
-        """What is to be continued or rewritten."""
-        ...
-
-    def written(self, row: Sequence) -> list[int]:
-        """What was written since; a later answer may differ from the end of this one."""
-        ...
-
-
-class SameTokens:
-    """The texts of a draft model that shares the target's vocabulary."""
-
-    def prompt(self, row: Sequence) -> list[int]:
-        return row.prompt_ids
-
-    def written(self, row: Sequence) -> list[int]:
-        return row.output_ids
-
-
 @dataclass(eq=False)
 class Shadow(Sequence):
     """A row as the draft model has it. `cache_len` entries are committed; `drafted` lies behind them."""
@@ -87,18 +65,18 @@ class Shadow(Sequence):
 
 
 class OwnSlots:
-    """A draft model's own rows: they are read when they are first drafted for, and catch up whenever they lag.
+    """A draft model's own rows: they are read when they are first drafted for, and catch up whenever they lag. What a
+    row has written may change at its end (a text that is split anew): as much is read again.
 
     Rows that do not fit the model (longer than its context, tokens beyond its vocabulary) are not drafted for.
     `max_parked` finished rows stay, for prompts that begin alike (see `Engine`). Memory: the model's cache, for as
     many rows as run.
     """
 
-    def __init__(self, target: Target, texts: Texts | None = None, max_parked: int | None = None) -> None:
+    def __init__(self, target: Target, max_parked: int | None = None) -> None:
         if max_parked is None:
             max_parked = 0 if target.is_encoder_decoder else 4
         self._target = target
-        self._texts = texts or SameTokens()
         self._slots = Slots(target, max_parked)
         self._waiting: dict[int, Sequence] = {}
         self._shadows: dict[int, Shadow] = {}
@@ -131,7 +109,7 @@ class OwnSlots:
             shadow = self._shadows.get(row.id)
             if shadow is None:
                 continue
-            tokens = [*shadow.tokens[: shadow.num_prompt], *self._texts.written(row)]
+            tokens = [*shadow.tokens[: shadow.num_prompt], *row.output_ids]
             if self._fits(tokens, len(shadow.tokens)):
                 self._settle_one(shadow, tokens)
             else:
@@ -162,11 +140,10 @@ class OwnSlots:
     def _join(self, rows: Seq[Sequence]) -> None:
         joining = []
         for row in rows:
-            prompt = self._texts.prompt(row)
-            tokens = self._target.start_tokens(prompt) if prompt else []
-            if not self._fits(tokens) or not self._fits(prompt):
+            tokens = self._target.start_tokens(row.prompt_ids)
+            if not self._fits(tokens) or not self._fits(row.prompt_ids):
                 continue
-            self._shadows[row.id] = Shadow(row.id, row.request, row.params, prompt, tokens, [])
+            self._shadows[row.id] = Shadow(row.id, row.request, row.params, row.prompt_ids, tokens, [])
             joining.append(self._shadows[row.id])
         if joining:
             self._slots.join(joining, _ignore)

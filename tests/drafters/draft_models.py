@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
+import tokenizers
 import torch
+from tokenizers import pre_tokenizers
+from tokenizers.models import WordLevel
+from transformers import PreTrainedTokenizerFast
 
 from core.drafters.eagle_head import EagleHead
 from core.drafters.medusa_heads import MedusaHeads
 from core.drafters.model_parts import ModelParts
 from core.targets.base import Target
 from core.targets.registry import target_for
-from tests.core.models import FAMILIES, build
+from tests.core.models import FAMILIES, FIRST_WORD, VOCAB, build, word_tokenizer
 
 
 def relative_of(target: Target, error: float = 0.1, seed: int = 1) -> Target:
@@ -36,11 +41,42 @@ def options_for(name: str, target: Target) -> dict[str, Any]:
         return {"model": relative_of(target), **drafting}
     if name in ("early_exit", "layer_skip"):
         return drafting
+    if name == "text_draft_model":
+        return {"model": stranger_to(target), "tokenizer": shuffled_tokenizer(), **drafting}
     if name == "eagle":
         return {"model": eagle_head(target), **drafting}
     if name == "heads":
         return {"model": medusa_heads(target)}
     return {}
+
+
+def stranger_to(target: Target, error: float = 0.1) -> Target:
+    """A relative whose tokens have other numbers: those of `shuffled_tokenizer`."""
+    relative: Any = relative_of(target, error)
+    model = relative.model
+    order = torch.argsort(torch.tensor(_shuffled()))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 2 and parameter.shape[0] == VOCAB:
+                parameter.copy_(parameter[order].clone())
+    return target_for(model)
+
+
+def _shuffled() -> list[int]:
+    """The number of every word of `word_tokenizer` here; special tokens keep theirs."""
+    words = torch.randperm(VOCAB - FIRST_WORD, generator=torch.Generator().manual_seed(5)) + FIRST_WORD
+    return [*range(FIRST_WORD), *words.tolist()]
+
+
+@cache
+def shuffled_tokenizer() -> PreTrainedTokenizerFast:
+    """The words of `word_tokenizer` under other numbers."""
+    vocab = {piece: _shuffled()[token] for piece, token in word_tokenizer().get_vocab().items()}
+    backend = tokenizers.Tokenizer(WordLevel(vocab, unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>"
+    )
 
 
 def medusa_heads(target: Target, **sizes: Any) -> MedusaHeads:
