@@ -99,7 +99,10 @@ class CorrectorPool:
             yield from self.correct_batch(window)
 
     def correct_units(self, texts: Sequence[str]) -> Iterator[tuple[list[int], list[Correction | Refusal]]]:
-        """The indices of some texts, and what became of each of them, as they are done."""
+        """The indices of some texts, and what became of each of them, as they are done.
+
+        Exhaust or close the iterator before the next call: until then other callers wait.
+        """
         with self._lock:
             began = perf_counter()
             for unit, values in self._pool.run(texts):

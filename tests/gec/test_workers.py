@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from apps.gec.refusals import Refusal
 from apps.gec.workers import ProcessPool, WorkerDied, WorkerError
 from apps.gec.workers.deck import Deck
-from apps.gec.workers.machine import available_memory, physical_cores
+from apps.gec.workers.machine import available_memory, physical_cores, resident_memory
 from apps.gec.workers.process import environment
 from apps.gec.workers.wire import line, parsed
 
@@ -195,6 +195,8 @@ def test_closing_ends_a_worker_in_the_middle_of_its_work_and_may_be_done_twice(
     subject.close()
     subject.close()
     assert all(is_gone(pid) for pid in pids)
+    with pytest.raises(RuntimeError, match="the pool is closed, .* make a new one"):
+        values(subject, ["a"])
 
 
 def test_a_pool_that_is_forgotten_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,6 +276,12 @@ def test_memory_is_what_the_system_has_or_the_container_may_still_take(tmp_path:
     limits = {"sys/fs/cgroup/memory.max": "4096000\n", "sys/fs/cgroup/memory.current": "1024000\n"}
     assert available_memory(machine(root, limits)) == 3072000
     assert available_memory(machine(root, {"sys/fs/cgroup/memory.max": "max"})) == 5000 * 1024
+    assert available_memory(tmp_path / "another system") > 1 << 28
+
+
+def test_a_process_knows_about_how_much_memory_it_holds(tmp_path: Path) -> None:
+    assert resident_memory() > 1 << 20
+    assert resident_memory(tmp_path / "another system") > 1000
 
 
 # -- corrections -------------------------------------------------------------------------------------

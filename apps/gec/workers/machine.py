@@ -6,6 +6,7 @@ Knows Linux's files under /proc and /sys, and what Python offers elsewhere. `roo
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 _ROOT = Path("/")
@@ -33,9 +34,11 @@ def available_memory(root: Path = _ROOT) -> int:
 
 
 def resident_memory(root: Path = _ROOT) -> int:
-    """Bytes of memory that this process holds now, shared pages included; 0 where the system does not tell."""
+    """Bytes of memory that this process holds, shared pages included: now, or at most where only that is told."""
     pages = _read(root / "proc/self/statm").split()
-    return int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if len(pages) > 1 else 0
+    if len(pages) > 1:
+        return int(pages[1]) * os.sysconf("SC_PAGE_SIZE")
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on the systems without /proc
 
 
 def _quota(root: Path) -> int:

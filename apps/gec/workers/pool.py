@@ -87,7 +87,7 @@ class ProcessPool:
         Raises WorkerDied for a process that is gone, and WorkerError for an error inside one; then, and when the
         iterator is closed early, whoever was at work is ended, and the next call starts anew.
         """
-        assert self._finish.alive, "the pool is closed"
+        self._check_open()
         assert not any(worker.unit for worker in self._workers), "one caller at a time"
         deck = Deck(texts, self._smallest, self._largest)
         try:
@@ -102,6 +102,7 @@ class ProcessPool:
 
     def tell(self, method: str, *arguments: Any) -> list[Any]:
         """Call a method of the task in every worker that there is; wait for all, and return what each returned."""
+        self._check_open()
         self._welcome_all()
         for worker in self._workers:
             worker.ask(method, *arguments)
@@ -139,6 +140,10 @@ class ProcessPool:
         self._seconds_done += seconds
         self._chars_done += sum(1 + len(texts[index]) for index in unit)
         return unit, values
+
+    def _check_open(self) -> None:
+        if not self._finish.alive:
+            raise RuntimeError("the pool is closed, its processes are gone; make a new one")
 
     # -- workers come and go --------------------------------------------------------------------------
 
@@ -187,7 +192,7 @@ class ProcessPool:
         if about["device"] != "cpu":
             return 1
         room = available_memory() - _RESERVE
-        more = int(room / (_GROWTH * about["memory"])) if about["memory"] else 0
+        more = int(room / (_GROWTH * about["memory"]))
         return max(1, min(physical_cores(), 1 + more))
 
 
