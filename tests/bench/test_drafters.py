@@ -24,6 +24,7 @@ from apps.bench.drafters.watched import FirstPass
 from core import drafters
 from core.drafters.base import Drafter
 from core.drafters.llma import Llma
+from core.loading import load
 from core.types import DraftTree, SamplingParams, Sequence
 from tests.core.models import target_of, word_tokenizer
 
@@ -167,6 +168,23 @@ def test_who_cannot_be_made_is_left_out_with_the_reason(monkeypatch: pytest.Monk
     assert {"copy", "merged", "adaptive_trigram"} <= {entry.drafter for entry in everyone}
     with pytest.raises(ValueError, match="unknown drafter 'nobody'"):
         entries(target, ["nobody"], {}, [])
+
+
+def test_a_draft_model_is_loaded_once_and_its_drafters_are_made_anew(model: Path) -> None:
+    target, _ = load(model, "cpu")
+    (entry, *_), failures = entries(target, ["draft_model"], read_options([f"draft_model.model={model}"]), [])
+    assert not failures
+    first, second = entry.make(), entry.make()
+    assert first is not second
+    assert first.slots.target is second.slots.target  # type: ignore[attr-defined]
+    both = {"spec_infer": {"models": f"{model},{model}"}}
+    (several, *_), failures = entries(target, ["spec_infer"], both, [])
+    assert not failures
+    assert len(several.make().parts) == 2  # type: ignore[attr-defined]
+    _, (nowhere,) = entries(target, ["draft_model"], {"draft_model": {"model": "./none"}}, [])
+    assert nowhere.reason.startswith("no model folder at './none'")
+    _, (bare,) = entries(target, ["draft_model"], {}, [])
+    assert bare.reason.endswith("give it with --option draft_model.OPTION=VALUE")
 
 
 def test_options_are_read_by_drafter() -> None:

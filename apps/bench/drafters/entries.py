@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from apps.bench.timing import Failure
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 #: Options of each drafter by name, as `--option NAME.KEY=VALUE` gives them.
 Options = Mapping[str, Mapping[str, Any]]
+
+#: Drafters whose draft models may be targets that are loaded already, and the options that name them.
+_TAKES_TARGETS = ("draft_model", "spec_infer", "cascade")
+_MODELS = ("model", "models")
 
 
 @dataclass(frozen=True)
@@ -77,13 +82,14 @@ def entries(
     found: list[Entry] = []
     failures: list[Failure] = []
     for name in chosen:
-        make = _maker(target, name, options.get(name, {}))
         try:
-            make()
-        except (TypeError, ValueError, OSError) as problem:
+            make = _maker(target, name, options.get(name, {}))
+        except TypeError as problem:
+            failures.append(Failure(name, f"{problem}; give it with --option {name}.OPTION=VALUE"))
+        except (ValueError, OSError) as problem:
             failures.append(Failure(name, str(problem).split("\n")[0]))
-            continue
-        found.append(Entry(name, "exact", make))
+        else:
+            found.append(Entry(name, "exact", make))
     others = [
         Entry(entry.drafter, rule, entry.make)
         for rule in RULES
@@ -95,6 +101,24 @@ def entries(
 
 
 def _maker(target: Target, name: str, options: Mapping[str, Any]) -> Callable[[], Drafter]:
+    """What makes the drafter, with draft models that are loaded once. Raises what making it raises."""
     from core import drafters
 
-    return lambda: drafters.create(name, target, **options)
+    # As it is, first: a folder's tokenizer is compared with the target's, a target's is not.
+    drafters.create(name, target, **options)
+    shared = dict(options)
+    if name in _TAKES_TARGETS:
+        shared |= {key: _loaded(target, key, value) for key, value in options.items() if key in _MODELS}
+    return lambda: drafters.create(name, target, **shared)
+
+
+def _loaded(target: Target, key: str, named: Any) -> Any:
+    """The folders of models (of `models`: commas between) as targets; anything else as it is."""
+    from core import loading
+
+    names = str(named).split(",") if key == "models" else [str(named)]
+    if not all((Path(one) / "config.json").is_file() for one in names):
+        return named
+    dtype = next(name for name, kind in loading.DTYPES.items() if kind is target.dtype)
+    models = [loading.load(one, str(target.device), dtype)[0] for one in names]
+    return models if key == "models" else models[0]

@@ -135,6 +135,7 @@ class Racer:
 
     def _swap(self, side: str, drafter: Drafter) -> None:
         drafter.read_vocabulary(self._tokenizer)
+        drafter.read_verification(self._engines[side].chooser.rule)
         self._engines[side].drafter = drafter
 
     def _groups(self, prompts: list[Prompt]) -> Iterable[list[Request]]:

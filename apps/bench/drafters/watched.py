@@ -43,6 +43,9 @@ class Watched(Drafter):
     def read_vocabulary(self, tokenizer: Any) -> None:
         self.inner.read_vocabulary(tokenizer)
 
+    def read_verification(self, rule: str) -> None:
+        self.inner.read_verification(rule)
+
     def begin(self, row: Sequence) -> None:
         self._num_rows += 1
         self.inner.begin(row)
