@@ -22,6 +22,7 @@ from core.drafters.merged import Merged
 from core.drafters.prompt_lookup import PromptLookup
 from core.drafters.sad import Sad
 from core.drafters.sam import Sam
+from core.drafters.spec_dec import SpecDec
 from core.drafters.spec_infer import SpecInfer
 from core.drafters.suffix_decoding import SuffixDecoding
 from core.drafters.text_draft_model import TextDraftModel
@@ -59,6 +60,7 @@ FACTORIES: dict[str, Callable[..., Drafter]] = {
         is_aligned=target.is_encoder_decoder, eos_token_ids=target.eos_token_ids, **options
     ),
     "sam": lambda target, **options: Sam(target.vocab_size, **options),
+    "spec_dec": SpecDec,
     "spec_infer": SpecInfer,
     "suffix_decoding": lambda target, **options: SuffixDecoding(
         eos_token_ids=target.eos_token_ids, **options
@@ -68,7 +70,9 @@ FACTORIES: dict[str, Callable[..., Drafter]] = {
 }
 
 #: Cannot be made without options: models or trained parts.
-NEED_OPTIONS = frozenset({"cascade", "draft_model", "eagle", "heads", "spec_infer", "text_draft_model"})
+NEED_OPTIONS = frozenset(
+    {"cascade", "draft_model", "eagle", "heads", "spec_dec", "spec_infer", "text_draft_model"}
+)
 
 
 def names() -> list[str]:

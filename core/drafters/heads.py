@@ -9,17 +9,12 @@ from pathlib import Path
 import torch
 
 from core.drafters.base import Drafter
-from core.drafters.calibration import Calibration
-from core.drafters.growth import Guess, best_first
 from core.drafters.medusa_heads import MedusaHeads
 from core.drafters.model_parts import ModelParts
-from core.drafters.ranking import Ranking, Spot, middle_of, rank, step_of
-from core.drafters.trials import tried
+from core.drafters.product_tree import ProductTrees
+from core.drafters.ranking import Ranking, Spot, rank
 from core.targets.base import PassOutput, Target
 from core.types import EMPTY_TREE, DraftTree, Sequence, Verdict
-
-#: Estimates tell so many ranks apart.
-_MAX_RANK = 3
 
 
 class Heads(Drafter):
@@ -48,9 +43,8 @@ class Heads(Drafter):
             )
         self.heads = model
         self._num_candidates = num_candidates
-        self._ends = target.eos_token_ids
         self._suppressed = torch.tensor(target.suppressed_token_ids, dtype=torch.int64, device=target.device)
-        self._calibration = Calibration(_prior)
+        self._trees = ProductTrees(target.eos_token_ids)
         # For each row, how many tokens it had when its hidden state was seen, and the state.
         self._seen: dict[int, tuple[int, torch.Tensor]] = {}
 
@@ -61,7 +55,7 @@ class Heads(Drafter):
         guessed = self._guess(known)
         places = {row.id: m for m, row in enumerate(known)}
         return [
-            self._tree(row, guessed, range(places[row.id], len(guessed.tokens), len(known)), limit)
+            self._trees.grow(row, guessed, range(places[row.id], len(guessed.tokens), len(known)), limit)
             if row.id in places
             else EMPTY_TREE
             for row, limit in zip(rows, max_nodes, strict=True)
@@ -70,8 +64,7 @@ class Heads(Drafter):
     def observe(
         self, rows: Seq[Sequence], trees: Seq[DraftTree], verdicts: Seq[Verdict], output: PassOutput
     ) -> None:
-        for cell, accepted in tried(trees, verdicts):
-            self._calibration.record(cell, accepted)
+        self._trees.learn(trees, verdicts)
         assert output.hidden is not None, "heads read hidden states"
         last = [verdict.path[-1] + 1 if verdict.path else 0 for verdict in verdicts]
         places = [offset + node for offset, node in zip(output.offsets, last, strict=False)]
@@ -92,27 +85,3 @@ class Heads(Drafter):
             Spot(row.params, row.position + place) for place in range(self.heads.num_heads) for row in rows
         ]
         return rank(logits, spots, self._num_candidates)
-
-    def _tree(self, row: Sequence, guessed: Ranking, heads: Seq[int], limit: int) -> DraftTree:
-        kind = "sampled" if row.params.temperature > 0 else "greedy"
-        places: list[list[tuple[int, float, tuple[str, int, int, int]]]] = []
-        for place, m in enumerate(heads):
-            cells = [
-                (kind, place, min(i, _MAX_RANK), step_of(confidence))
-                for i, confidence in enumerate(guessed.confidences[m])
-            ]
-            estimates = [self._calibration.estimate(cell) for cell in cells]
-            places.append(list(zip(guessed.tokens[m], estimates, cells, strict=True)))
-
-        def children(state: tuple[int, int]) -> list[Guess]:
-            place, token = state
-            if place == len(places) or token in self._ends:
-                return []
-            return [(token, estimate, cell, (place + 1, token)) for token, estimate, cell in places[place]]
-
-        return best_first((0, -1), children, limit)
-
-
-def _prior(cell: tuple[str, int, int, int]) -> float:
-    _, place, _, step = cell
-    return 0.85 * 0.85**place * middle_of(step)

@@ -16,7 +16,7 @@ from core.drafters.medusa_heads import MedusaHeads
 from core.drafters.model_parts import ModelParts
 from core.targets.base import Target
 from core.targets.registry import target_for
-from tests.core.models import FAMILIES, FIRST_WORD, VOCAB, build, word_tokenizer
+from tests.core.models import FAMILIES, FIRST_WORD, UNK, VOCAB, build, word_tokenizer
 
 
 def relative_of(target: Target, error: float = 0.1, seed: int = 1) -> Target:
@@ -41,6 +41,8 @@ def options_for(name: str, target: Target) -> dict[str, Any]:
         return {"model": relative_of(target), **drafting}
     if name in ("early_exit", "layer_skip"):
         return drafting
+    if name == "spec_dec":
+        return {"model": relative_of(target), "mask_token_id": UNK, "is_paced": False}
     if name == "text_draft_model":
         return {"model": stranger_to(target), "tokenizer": shuffled_tokenizer(), **drafting}
     if name == "eagle":
