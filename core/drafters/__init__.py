@@ -31,8 +31,9 @@ from core.targets.base import Target
 
 
 def _merged(target: Target, parts: str = "copy+adaptive_trigram", **options: Any) -> Drafter:
-    """Parts are names joined by "+"."""
-    return Merged([create(part, target) for part in parts.split("+")], **options)
+    """Parts are names joined by "+"; an option that is called like a part holds that part's own options."""
+    made = [create(part, target, **options.pop(part, {})) for part in parts.split("+")]
+    return Merged(made, **options)
 
 
 #: (target, **options) -> a drafter with state of its own; options are the keyword arguments of its class.
@@ -86,7 +87,8 @@ def ready_names() -> list[str]:
 
 
 def create(name: str, target: Target, **options: Any) -> Drafter:
-    """The drafter of that name, with state of its own; names joined by "+" ("copy+suffix_decoding") are merged.
+    """The drafter of that name, with state of its own; names joined by "+" ("copy+suffix_decoding") are merged, and
+    options of a part are then given under its name (`draft_model={"model": PATH}`).
 
     Raises ValueError for an unknown name and TypeError, naming it, for an option that the drafter does not have.
     """

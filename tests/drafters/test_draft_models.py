@@ -15,7 +15,7 @@ from core.drafters.partial_model import num_layers, with_layers
 from core.targets.base import Target
 from tests.core.models import target_of, word_tokenizer
 from tests.core.test_identity import KINDS, SAMPLING, outcome, plain_outcome, requests, run_late
-from tests.drafters.draft_models import relative_of
+from tests.drafters.draft_models import options_for, relative_of
 
 
 def engine(target: Target, drafter: str, num_nodes: int = 9, **options: Any) -> Engine:
@@ -119,6 +119,17 @@ def test_what_cannot_draft_for_a_target_is_refused_with_the_reason() -> None:
         Engine(llama, word_tokenizer(), drafters.create("none", llama), drafter_options={"width": 1})
     with pytest.raises(TypeError, match="no_such_option"):
         Engine(llama, word_tokenizer(), "early_exit", drafter_options={"no_such_option": 1})
+
+
+def test_draft_models_and_heads_may_stand_beside_other_drafters() -> None:
+    asked = requests(SAMPLING["sampled"], 5)
+    target = target_of("llama")
+    parts = ("copy", "draft_model", "early_exit", "eagle", "heads")
+    options = {part: options_for(part, target) for part in parts[1:]}
+    drafted = engine(target, "+".join(parts), 16, is_gated=False, **options)
+    assert outcome(drafted.generate(asked)) == plain_outcome("llama", "sampled")
+    assert outcome(run_late(drafted, asked, random.Random(3))) == plain_outcome("llama", "sampled")
+    assert drafted.stats.accepted > 100
 
 
 def test_rows_that_a_draft_model_cannot_hold_are_written_all_the_same() -> None:
