@@ -92,8 +92,8 @@ def choose(racers: Mapping[str, Racer], texts: Sequence[str], rows: int, patienc
     """Return the quickest of the settings, by the median of its runs over the texts after one to warm up.
 
     They take turns, each turn beginning with another one, until `patience` seconds a setting are spent or MAX_TRIALS
-    turns are over; or, from MIN_TRIALS on, until all runs of one are quicker than all of the others'. A setting that
-    fails is left out. Raises RunFailed, with the first reason, when all do.
+    turns are over; or, from MIN_TRIALS on, until all runs of one are quicker than all of the others'. One that is alone
+    runs once more, for its cost. A setting that fails is left out. Raises RunFailed, with the first reason, when all do.
     """
     trials: dict[str, list[float]] = {}
     reason: RunFailed | None = None
@@ -107,7 +107,7 @@ def choose(racers: Mapping[str, Racer], texts: Sequence[str], rows: int, patienc
     if not trials:
         raise reason or RunFailed("no settings to choose from")
     labels = list(trials)
-    for turn in range(MAX_TRIALS):
+    for turn in range(MAX_TRIALS if len(trials) > 1 else 1):
         if (turn >= MIN_TRIALS and _is_clear(trials)) or _spent(trials) >= patience * len(trials):
             break
         for label in labels[turn % len(labels) :] + labels[: turn % len(labels)]:

@@ -76,6 +76,12 @@ def test_settings_take_turns_that_begin_with_another_one_until_it_is_clear() -> 
     assert "".join(log) == "ab" + "abbaabba"
 
 
+def test_a_setting_without_rivals_is_not_tried_again_and_again() -> None:
+    log: list[str] = []
+    assert choose({"a": racer(log, "a", 9.0, 0.3)}, TEXTS, rows=1).seconds_per_text == pytest.approx(0.1)
+    assert log == ["a", "a"]
+
+
 def test_settings_that_are_alike_are_tried_until_the_patience_is_spent() -> None:
     log: list[str] = []
     choose({"a": racer(log, "a", 0.5), "b": racer(log, "b", 0.5)}, TEXTS, rows=1, patience=3.0)

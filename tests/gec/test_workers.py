@@ -195,7 +195,7 @@ def test_closing_ends_a_worker_in_the_middle_of_its_work_and_may_be_done_twice(
     subject.close()
     subject.close()
     assert all(is_gone(pid) for pid in pids)
-    with pytest.raises(RuntimeError, match="the pool is closed, .* make a new one"):
+    with pytest.raises(RuntimeError, match=r"the pool is closed, .* make a new one"):
         values(subject, ["a"])
 
 
