@@ -93,7 +93,7 @@ def choose(racers: Mapping[str, Racer], texts: Sequence[str], rows: int, patienc
 
     They take turns, each turn beginning with another one, until `patience` seconds a setting are spent or MAX_TRIALS
     turns are over; or, from MIN_TRIALS on, until all runs of one are quicker than all of the others'. One that is alone
-    runs once more, for its cost. A setting that fails is left out. Raises RunFailed, with the first reason, when all do.
+    runs once more, for its cost. A setting that fails is left out. Raises RunFailed, with the first reason, if all do.
     """
     trials: dict[str, list[float]] = {}
     reason: RunFailed | None = None
