@@ -54,6 +54,7 @@ def main(
     embedded: Annotated[int, typer.Option(help="real: how many are passages.")] = RalmBench.embedded,
     graph: Annotated[int, typer.Option(help="real: vectors of the HNSW index.")] = RalmBench.graph,
     entries: Annotated[int, typer.Option(help="knn: contexts of the datastore.")] = RalmBench.entries,
+    hidden: Annotated[int, typer.Option(help="knn: their dimensions, if random.")] = RalmBench.hidden,
     out: Annotated[
         Path | None, typer.Option(help="Also write the result here; parts not run stay as they are.")
     ] = None,
@@ -64,7 +65,7 @@ def main(
         bench = RalmBench(
             tuple(passages), model, tokenizer, _names(parts), tuple(float(part) for part in _names(ratios)),
             minutes=minutes, prompts=prompts, max_tokens=max_tokens, drafter=drafter, vectors=vectors,
-            embedded=embedded, graph=graph, entries=entries,
+            embedded=embedded, graph=graph, entries=entries, hidden=hidden,
         )  # fmt: skip
         before = json.loads(out.read_text()) if out is not None and out.exists() else None
         result = run(bench, before)

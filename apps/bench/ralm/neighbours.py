@@ -35,7 +35,7 @@ _BANDWIDTH = 10.0
 def knn_part(bench: RalmBench, texts: Sequence[str]) -> dict[str, Any]:
     """Plain and speculative KNN-LM at every k, exact search."""
     # Without a drafter every token asks once, which is what plain KNN-LM is.
-    engine, cells = engine_of(bench, "none"), []
+    engine, cells = engine_of(bench, "none", bench.hidden), []
     with TemporaryDirectory() as folder:
         datastore, num_read = _datastore(bench, engine, texts, Path(folder))
         prompts, until = prompts_of(texts[::_HELD], bench.prompts), time.monotonic() + 30 * bench.minutes

@@ -22,8 +22,8 @@ class RalmBench:
     """What to measure. `model` None is the shipped one, or where none is "random": a small random Llama over
     `tokenizer`, whose text is noise and whose times are real. `ratios` are b/a, prices of a retrieval in steps of
     the model; the grid has prices and hit rates of its own. The flat index has `vectors` vectors, of `embedded`
-    passages and random ones, the HNSW index `graph` of them; KNN-LM's datastore has `entries` contexts. Every part
-    takes about `minutes`."""
+    passages and random ones, the HNSW index `graph` of them; KNN-LM's datastore has `entries` contexts, of
+    `hidden` dimensions if the model is random. Every part takes about `minutes`."""
 
     passages: tuple[Path, ...]
     model: str | None = None
@@ -40,11 +40,12 @@ class RalmBench:
     embedded: int = 1_000
     graph: int = 50_000
     entries: int = 2_000_000
+    hidden: int = 256
     neighbours: tuple[int, ...] = (1, 1024)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be measured."""
-        for name in ("prompts", "max_tokens", "vectors", "embedded", "graph", "entries"):
+        for name in ("prompts", "max_tokens", "vectors", "embedded", "graph", "entries", "hidden"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
         if not self.passages:
@@ -91,8 +92,8 @@ def engines(bench: RalmBench) -> tuple[Engine, Engine]:
     return engine, Engine(engine.target, engine.tokenizer, bench.drafter, prefix_rows=0)
 
 
-def engine_of(bench: RalmBench, drafter: str) -> Engine:
-    """An engine over the chosen model."""
+def engine_of(bench: RalmBench, drafter: str, hidden: int = 64) -> Engine:
+    """An engine over the chosen model, `hidden` wide if it is random."""
     from core import Engine
 
     if bench.chosen_model != RANDOM:
@@ -103,4 +104,4 @@ def engine_of(bench: RalmBench, drafter: str) -> Engine:
     from core.targets.registry import target_for
 
     tokenizer = AutoTokenizer.from_pretrained(bench.tokenizer)
-    return Engine(target_for(random_llama(len(tokenizer))), tokenizer, drafter)
+    return Engine(target_for(random_llama(len(tokenizer), hidden)), tokenizer, drafter)

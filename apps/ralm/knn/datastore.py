@@ -38,6 +38,10 @@ class Neighbours:
     tokens: npt.NDArray[np.int32]
     distances: Floats
 
+    def first(self, k: int) -> Neighbours:
+        """The k nearest of them."""
+        return Neighbours(self.labels[:k], self.tokens[:k], self.distances[:k])
+
 
 class Datastore:
     """Opens a datastore in a folder. Raises ValueError for a folder without one, or with a damaged one."""

@@ -31,6 +31,8 @@ from .mixture import KnnTransform, Lookup, Step, mix
 
 #: Tokens that are written at a time where nothing is guessed.
 _PLAIN = 4
+#: Neighbours that a verification brings into the cache, at least; only `k` of them are ever mixed.
+_BROUGHT = 64
 
 
 @dataclass(eq=False)
@@ -70,6 +72,8 @@ class KnnSpeculation:
         self._config = config
         self._speculation = speculation
         self._stats = stats
+        # A search for a few more costs next to nothing.
+        self._brought = _BROUGHT if speculation.prefetch > 1 else 1
 
     def write(self, rows: Sequence[KnnRow]) -> None:
         """Write all rows to their ends. Errors of the datastore are raised here; no thread outlives the call."""
@@ -84,7 +88,7 @@ class KnnSpeculation:
                 self._draft([row for row in live if not row.drafted], plan.steps)
                 sizes = [len(row.drafted) for row in live]
                 queries = np.stack([step.query for row in live for step in row.steps])
-                future = executor.submit(self._search, queries)
+                future = executor.submit(self._search, queries, max(self._config.k, self._brought))
                 if plan.asynchronous:
                     self._draft(live, plan.steps)
                 self._settle(live, sizes, self._result(future), is_fresh)
@@ -121,7 +125,7 @@ class KnnSpeculation:
 
     def _retrieve(self, queries: np.ndarray) -> list[Neighbours]:
         """Ask the datastore in the middle of a pass."""
-        found, seconds = self._search(queries)
+        found, seconds = self._search(queries, self._config.k)
         self.scheduler.fit.record_verification(len(found), seconds)
         self._stats.seconds.search += seconds
         self._stats.calls += 1
@@ -162,9 +166,9 @@ class KnnSpeculation:
 
         return lookup
 
-    def _search(self, queries: np.ndarray) -> tuple[list[Neighbours], float]:
+    def _search(self, queries: np.ndarray, k: int) -> tuple[list[Neighbours], float]:
         started = time.perf_counter()
-        return self._datastore.search(queries, self._config.k), time.perf_counter() - started
+        return self._datastore.search(queries, k), time.perf_counter() - started
 
     def _result(self, future: Future[tuple[list[Neighbours], float]]) -> list[Neighbours]:
         with self._stats.phase("wait"):
@@ -178,8 +182,9 @@ class KnnSpeculation:
     ) -> None:
         start, hits, misses = 0, 0, 0
         for row, size in zip(rows, sizes, strict=True):
-            matched, missed = self._settle_row(row, found[start : start + size])
-            row.cache.add(found[start : start + size])
+            mine = found[start : start + size]
+            matched, missed = self._settle_row(row, [one.first(self._config.k) for one in mine])
+            row.cache.add(mine)
             start += size
             hits, misses = hits + matched, misses + missed
         self._stats.retrievals += hits + misses
