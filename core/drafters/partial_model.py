@@ -22,6 +22,7 @@ from core.drafters.draft_slots import Place
 from core.targets.base import Target
 from core.targets.cuda_graphs import use_cuda_graphs
 from core.targets.encoder_decoder import EncoderDecoder
+from core.targets.lean_bart import LeanBart
 from core.targets.runners import StaticRunner
 from core.types import DraftTree, Sequence
 
@@ -104,7 +105,9 @@ def with_layers(target: Target, kept: Seq[int]) -> Target:
         raise ValueError(
             f"kept layers {list(kept)} must be at least one of 0..{total - 1}, in order, each once"
         )
-    part: Target = type(target)(_thinned(_model(target), kept))  # type: ignore[call-arg]
+    thinned = _thinned(_model(target), kept)
+    form = [target.form] if isinstance(target, LeanBart) else []
+    part: Target = type(target)(thinned, *form)  # type: ignore[call-arg]
     part.cache = SharedLayers(target.cache, kept)
     if isinstance(target, EncoderDecoder):
         assert isinstance(part, EncoderDecoder)

@@ -38,6 +38,7 @@ class LeanBart(EncoderDecoder):
     def __init__(self, model: BartForConditionalGeneration, form: Form = fastest_linear) -> None:
         """`form` makes every matrix; `Int8Linear` trades exactness for speed."""
         super().__init__(model)
+        self.form = form
         parts = model.model
         activation = model.config.activation_function
         self._encoder = [_EncoderLayer(layer, activation, form) for layer in parts.encoder.layers]
