@@ -4,6 +4,7 @@ cut    TARGET OUT                      a smaller model out of a BART or a Llama-
 train  --target T --draft D --out DIR  Seq-KD, token-level KD on given, the target's or the draft's own outputs
 boost  --target T --draft A --draft B  each learns what those before it miss (SpecInfer)
 heads  --target T --kind medusa        blockwise, Medusa or EAGLE-style heads for the target
+fill   --target T --draft D --mask ID  a draft model that fills a block of masks in one pass (SpecDec)
 accept --target T --draft D            tokens per pass and acceptance of a draft model
 
 Texts come from --data: JSONL with a prompt (and an output), or .txt with a prompt a line; .gz is read too. Runs go on

@@ -82,6 +82,15 @@ def _add_heads(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--num-heads", type=int, default=3, help="blockwise, Medusa (default %(default)s)")
 
 
+def _add_fill(parser: argparse.ArgumentParser) -> None:
+    _add_training(parser)
+    parser.add_argument("--draft", required=True, help="the model to train: folder or hub id")
+    parser.add_argument("--mask", type=int, help="id of the mask token (default: the tokenizer's)")
+    parser.add_argument(
+        "--block", type=int, default=6, help="places filled in one pass (default %(default)s)"
+    )
+
+
 def _add_accept(parser: argparse.ArgumentParser) -> None:
     _add_data(parser)
     parser.add_argument("--draft", action="append", required=True, help="a draft model; repeat to compare")
@@ -200,6 +209,24 @@ def _heads(options: argparse.Namespace) -> None:
     _tell({"steps": progress.step, "tokens": progress.tokens, "held": progress.held})
 
 
+def _fill(options: argparse.Namespace) -> None:
+    from core.alignment.filling import FillingObjective
+    from core.alignment.running import run_training
+
+    config = _config(options, loss=LIKELIHOOD)
+    target = _load(options.target)
+    draft = _trainable(options.draft)
+    mask = target.tokenizer.mask_token_id if options.mask is None else options.mask
+    if mask is None:
+        raise ValueError(
+            "the tokenizer names no mask token; give the id of one that texts do not use with --mask"
+        )
+    examples = _examples(options, target, config)
+    objective = FillingObjective(draft, examples, config, mask, options.block)
+    progress = run_training(draft, objective, options.out, config, target.tokenizer, options.device)
+    _tell({"steps": progress.step, "tokens": progress.tokens, "held": progress.held, "mask_token_id": mask})
+
+
 def _accept(options: argparse.Namespace) -> None:
     from core.alignment.acceptance import tokens_per_pass
     from core.alignment.reading import encode_prompts, read_texts
@@ -242,5 +269,6 @@ COMMANDS: dict[str, tuple[Add, Run, str]] = {
     "train": (_add_train, _train, "distil the target into a draft model"),
     "boost": (_add_boost, _boost, "train draft models, each on what those before it miss"),
     "heads": (_add_heads, _heads, "train heads on the target"),
+    "fill": (_add_fill, _fill, "train a draft model to fill blocks of masks (SpecDec)"),
     "accept": (_add_accept, _accept, "measure what the target accepts of draft models"),
 }

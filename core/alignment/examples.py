@@ -27,11 +27,12 @@ _ROUND = 8
 @dataclass(frozen=True)
 class Example:
     """Token ids of a prompt and of what was written for it, the end token included. `learnt[t]` False: output token t
-    is read but not learnt from; None: all are learnt."""
+    is read but not learnt from; None: all are learnt. `shown` is read in place of the output, where that differs."""
 
     prompt: tuple[int, ...]
     output: tuple[int, ...]
     learnt: tuple[bool, ...] | None = None
+    shown: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def collate(examples: Seq[Example], layout: Layout) -> TextBatch:
         learnt = example.learnt or (True,) * len(example.output)
         assert len(learnt) == len(example.output), "a token is learnt or not"
         told = [token if use else IGNORED for token, use in zip(example.output, learnt, strict=True)]
-        rows.append([*before, *example.output[:-1]])
+        rows.append([*before, *(example.shown or example.output)[:-1]])
         labels.append([IGNORED] * (len(before) - 1) + told)
         written.append([False] * (len(before) - 1) + [True] * len(example.output))
     inputs = _padded(rows, layout.pad)

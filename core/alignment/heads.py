@@ -7,8 +7,7 @@ Sources: Stern et al. 1811.03115 (blockwise), Cai et al. 2401.10774 (Medusa), Li
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from typing import Any
 
@@ -20,10 +19,11 @@ from core.alignment.config import LIKELIHOOD, AlignConfig
 from core.alignment.divergences import DIVERGENCES
 from core.alignment.examples import Example, Layout, TextBatch, batches
 from core.alignment.forward import states
+from core.alignment.objective import ExampleObjective
 from core.drafters.eagle_head import EagleHead
 from core.drafters.medusa_heads import MedusaHeads
 from core.drafters.model_parts import ModelParts
-from core.training import Held, Progress
+from core.training import Held
 
 #: What a head further ahead counts, of the one before it (Medusa).
 _DECAY = 0.8
@@ -31,27 +31,13 @@ _DECAY = 0.8
 _DISTRIBUTION_WEIGHT, _NOISE = 0.1, 0.1
 
 
-class HeadObjective:
-    """Batches and held-out texts; what is lost, the two below know. The target stays as it is."""
+class HeadObjective(ExampleObjective):
+    """The target stays as it is; what is lost on its states, the two below know."""
 
     def __init__(self, target: Any, examples: Seq[Example], config: AlignConfig) -> None:
-        self.layout = Layout.of(target)
-        fitting = [example for example in examples if self.layout.fits(example)]
-        if len(fitting) < 2:
-            raise ValueError(
-                f"{len(fitting)} of {len(examples)} examples fit the model; at least 2 are needed"
-            )
-        held = min(config.held, len(fitting) // 2)
-        self.examples, self.held = fitting[:-held], fitting[-held:]
-        self.target, self.config = target, config
+        super().__init__(examples, Layout.of(target), config)
+        self.target = target
         self.parts = ModelParts(target)
-
-    def batches(self, progress: Progress, fraction: Callable[[], float]) -> Iterator[TextBatch]:
-        """Batches without end; `progress.shard` counts the times that the examples were gone through."""
-        while True:
-            rng = random.Random(f"{self.config.seed} {progress.shard}")
-            yield from batches(self.examples, self.layout, self.config.batch_tokens, rng)
-            progress.shard += 1
 
     def loss(self, model: Any, batch: TextBatch, fraction: float) -> tuple[Tensor, Tensor]:
         """What is minimised, and the plain mean that is logged."""
@@ -79,9 +65,6 @@ class HeadObjective:
         """The target's hidden states [B, T, hidden size] and logits [B, T, V]."""
         self.target.to(batch.inputs.device)
         return states(self.target, batch)
-
-    def close(self) -> None:
-        """Nothing runs in the background."""
 
 
 class MedusaObjective(HeadObjective):

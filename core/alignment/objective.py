@@ -25,11 +25,39 @@ from core.alignment.writing import engine_of, write
 from core.training import Held, Progress
 
 
-class DistillObjective:
-    """`draft` is the model that the trainer trains, needed to write its own outputs; `target` is frozen.
+class ExampleObjective:
+    """Batches of examples without end, and the last `config.held` of them held out; what is lost, others know.
 
-    The last `config.held` examples are held out.
+    Raises ValueError where fewer than two examples fit the model.
     """
+
+    def __init__(self, examples: Seq[Example], layout: Layout, config: AlignConfig) -> None:
+        fitting = [example for example in examples if layout.fits(example)]
+        if len(fitting) < 2:
+            raise ValueError(
+                f"{len(fitting)} of {len(examples)} examples fit the model; at least 2 are needed"
+            )
+        held = min(config.held, len(fitting) // 2)
+        self.examples, self.held = fitting[:-held], fitting[-held:]
+        self.layout, self.config = layout, config
+
+    def batches(self, progress: Progress, fraction: Callable[[], float]) -> Iterator[TextBatch]:
+        """`progress.shard` counts the times that the examples were gone through."""
+        while True:
+            rng = random.Random(f"{self.config.seed} {progress.shard}")
+            yield from batches(self.epoch(rng), self.layout, self.config.batch_tokens, rng)
+            progress.shard += 1
+
+    def epoch(self, rng: random.Random) -> Seq[Example]:
+        """What is gone through next."""
+        return self.examples
+
+    def close(self) -> None:
+        """Nothing runs in the background."""
+
+
+class DistillObjective(ExampleObjective):
+    """`draft` is the model that the trainer trains, needed to write its own outputs; `target` is frozen."""
 
     def __init__(
         self,
@@ -39,34 +67,24 @@ class DistillObjective:
         config: AlignConfig,
         tokenizer: Any = None,
     ) -> None:
-        self.layout = Layout.of(draft)
-        fitting = [example for example in examples if self.layout.fits(example)]
-        if len(fitting) < 2:
-            raise ValueError(
-                f"{len(fitting)} of {len(examples)} examples fit the model; at least 2 are needed"
-            )
-        held = min(config.held, len(fitting) // 2)
-        self.examples, self.held = fitting[:-held], fitting[-held:]
-        self.target, self.draft, self.config, self.tokenizer = target, draft, config, tokenizer
+        super().__init__(examples, Layout.of(draft), config)
+        self.target, self.draft, self.tokenizer = target, draft, tokenizer
         self._rng = random.Random(config.seed)
         self._own: Iterator[TextBatch] = iter(())
+        self._stale_at = 0
 
     # -- batches --------------------------------------------------------------------------------------
 
     def batches(self, progress: Progress, fraction: Callable[[], float]) -> Iterator[TextBatch]:
-        """Batches without end; `progress.shard` counts the times that the examples were gone through."""
-        config = self.config
-        while True:
-            rng = random.Random(f"{config.seed} {progress.shard}")
-            for batch in batches(self.examples, self.layout, config.batch_tokens, rng):
-                while self._rng.random() < config.on_policy:
-                    yield self._own_batch(progress)
-                yield batch
-            progress.shard += 1
+        """Those of the examples, and between them those that the draft wrote."""
+        for batch in super().batches(progress, fraction):
+            while self._rng.random() < self.config.on_policy:
+                yield self._own_batch(progress)
+            yield batch
 
     def _own_batch(self, progress: Progress) -> TextBatch:
         """A batch that the draft wrote; a new lot where the last one is spent or old."""
-        if progress.step >= getattr(self, "_stale_at", 0):
+        if progress.step >= self._stale_at:
             self._own = iter(())
             self._stale_at = progress.step + self.config.refresh
         batch = next(self._own, None)
@@ -116,9 +134,6 @@ class DistillObjective:
             count += here.tokens
         sampled, greedy = (sums / count).tolist()
         return Held(total / count, f"accepted {sampled:.3f} sampled, {greedy:.3f} greedy")
-
-    def close(self) -> None:
-        """Nothing runs in the background."""
 
 
 def agreement(target: Tensor, draft: Tensor) -> Tensor:

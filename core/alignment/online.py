@@ -162,7 +162,7 @@ class OnlineDistillation(Drafter):
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
-        return float(loss)
+        return float(loss.detach())
 
     def _keep(self, row: Sequence, logits: Tensor, missed: list[bool]) -> None:
         output = row.output_ids

@@ -55,7 +55,9 @@ def test_a_draft_is_cut_trained_and_measured(folder: Path, capsys: pytest.Captur
     assert trained["greedy"]["tokens_per_pass"] < itself["greedy"]["tokens_per_pass"]
 
 
-def test_heads_and_boosted_drafts_are_trained(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_heads_fillers_and_boosted_drafts_are_trained(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert (
         run(
             folder, f"heads --target T --data X --kind medusa --num-heads 2 --out @heads --device cpu {SHORT}"
@@ -81,6 +83,7 @@ def test_heads_and_boosted_drafts_are_trained(folder: Path, capsys: pytest.Captu
         ("train --target T --draft T --data P --out @a", "no text 'prompt'; name the key with --prompt-key"),
         ("train --target T --draft T --data X --outputs given --out @a", "8 of 8 prompts have no output"),
         ("train --target T --draft T --data X --out @a --set nonsense=1", "no setting `nonsense`"),
+        ("fill --target T --draft T --data X --out @a", "names no mask token"),
         ("cut --target T --out @a --width 16", "name files with --data"),
         ("train --target @nowhere --draft T --data X --out @a", "no model folder at"),
     ],

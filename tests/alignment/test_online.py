@@ -97,6 +97,16 @@ def test_memory_is_bounded_and_nothing_served_is_nothing_learnt() -> None:
     assert not drafter._said
 
 
+def test_a_draft_model_drafts_where_nothing_else_is_said() -> None:
+    goal = target_for(target("bart"))
+    drafter = OnlineDistillation(goal, student("bart"), update_every=1, steps=1)
+    asked = requests(GREEDY, 2)
+    plain = Engine(goal, word_tokenizer(), "none", prefix_rows=0).generate(asked)
+    done = Engine(goal, word_tokenizer(), drafter, prefix_rows=0, budget=FixedBudget(4)).generate(asked)
+    assert [one.token_ids for one in done] == [one.token_ids for one in plain]
+    assert sum(one.stats.drafted for one in done) > 0
+
+
 def test_the_draft_model_can_be_kept(tmp_path: Path) -> None:
     engine, drafter = serving("llama", update_every=2, steps=1, lr=1e-2)
     engine.generate(requests(GREEDY, 2))
