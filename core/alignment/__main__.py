@@ -1,14 +1,14 @@
 """`python -m core.alignment`: make a drafter agree with its target.
 
-cut    TARGET OUT                      a smaller model out of a BART or a Llama-like one
+cut    --target T --out DIR            a smaller model out of a BART or a Llama-like one
 train  --target T --draft D --out DIR  Seq-KD, token-level KD on given, the target's or the draft's own outputs
 boost  --target T --draft A --draft B  each learns what those before it miss (SpecInfer)
 heads  --target T --kind medusa        blockwise, Medusa or EAGLE-style heads for the target
 fill   --target T --draft D --mask ID  a draft model that fills a block of masks in one pass (SpecDec)
 accept --target T --draft D            tokens per pass and acceptance of a draft model
 
-Texts come from --data: JSONL with a prompt (and an output), or .txt with a prompt a line; .gz is read too. Runs go on
-from where they stopped when the command is given again.
+Texts come from --data: .jsonl with a prompt (and an output), anything else has a prompt a line; .gz is read too. Runs
+go on from where they stopped when the command is given again.
 """
 
 from __future__ import annotations

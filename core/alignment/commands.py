@@ -26,7 +26,9 @@ class Target(NamedTuple):
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", required=True, help="the model to agree with: folder or hub id")
-    parser.add_argument("--data", type=Path, nargs="+", default=[], help=".jsonl or .txt files (.gz too)")
+    parser.add_argument(
+        "--data", type=Path, nargs="+", default=[], help=".jsonl, or a prompt a line; .gz too"
+    )
     parser.add_argument("--prompt-key", default="prompt", help="key of the prompt (default %(default)s)")
     parser.add_argument("--output-key", default="output", help="key of the output (default %(default)s)")
     parser.add_argument("--limit", type=int, default=0, help="so many texts at most (default: all)")
@@ -100,13 +102,13 @@ def _add_accept(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-new-tokens", type=int, default=128, help="(default %(default)s)")
 
 
-def _load(name: str) -> Target:
+def _load(name: str, device: str = "cpu") -> Target:
     import torch
     from transformers import AutoTokenizer
 
-    from core.loading import load_model
+    from core.loading import load_model, pick_device
 
-    model = load_model(name, torch.device("cpu"), torch.float32)
+    model = load_model(name, pick_device(device), torch.float32)
     return Target(model, AutoTokenizer.from_pretrained(name))
 
 
@@ -165,7 +167,7 @@ def _train(options: argparse.Namespace) -> None:
     from core.alignment.running import run_training
 
     config = _config(options, loss=options.loss, on_policy=options.on_policy)
-    target = _load(options.target)
+    target = _load(options.target, options.device)
     draft = _trainable(options.draft)
     examples = _examples(options, target, config)
     objective = DistillObjective(target.model, draft, examples, config, target.tokenizer)
@@ -179,7 +181,7 @@ def _boost(options: argparse.Namespace) -> None:
     from core.alignment.running import run_training
 
     config = _config(options, loss=LIKELIHOOD)
-    target = _load(options.target)
+    target = _load(options.target, options.device)
     examples = _examples(options, target, config)
     held, examples = examples[-config.held :], examples[: -config.held]
 
@@ -189,7 +191,7 @@ def _boost(options: argparse.Namespace) -> None:
         objective = DistillObjective(target.model, draft, left, config, target.tokenizer)
         folder = options.out / f"draft-{number}"
         run_training(draft, objective, folder, config, target.tokenizer, options.device)
-        return _load(str(folder / "export")).model
+        return _load(str(folder / "export"), options.device).model
 
     drafts = boost(len(options.draft), examples, train, by_text=options.by_text)
     covered = [coverage(drafts[: n + 1], held) for n in range(len(drafts))]
@@ -201,7 +203,7 @@ def _heads(options: argparse.Namespace) -> None:
     from core.alignment.running import ModuleTrainer, run_training
 
     config = _config(options, loss=options.loss)
-    target = _load(options.target)
+    target = _load(options.target, options.device)
     examples = _examples(options, target, config)
     heads = new_heads(options.kind, target.model, options.num_heads)
     objective = objective_of(heads, target.model, examples, config)
@@ -214,7 +216,7 @@ def _fill(options: argparse.Namespace) -> None:
     from core.alignment.running import run_training
 
     config = _config(options, loss=LIKELIHOOD)
-    target = _load(options.target)
+    target = _load(options.target, options.device)
     draft = _trainable(options.draft)
     mask = target.tokenizer.mask_token_id if options.mask is None else options.mask
     if mask is None:

@@ -1,4 +1,4 @@
-"""Prompts, and perhaps outputs, from files: JSONL with two keys, or plain text with a prompt a line; `.gz` too."""
+"""Prompts, and perhaps outputs: `.jsonl` files with two keys, any other with a prompt a line; `.gz` is read too."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _rows(path: Path, prompt_key: str, output_key: str) -> Iterator[Texts]:
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     opened = gzip.open if path.suffix == ".gz" else open
-    is_text = ".txt" in path.suffixes
+    is_text = ".jsonl" not in path.suffixes
     with opened(path, "rt", encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -47,7 +47,10 @@ def _rows(path: Path, prompt_key: str, output_key: str) -> Iterator[Texts]:
             if is_text:
                 yield Texts(line.strip(), None)
                 continue
-            row = json.loads(line)
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"{path}, line {number}, is no JSON: {error}") from error
             if not isinstance(row.get(prompt_key), str):
                 raise ValueError(
                     f"{path}, line {number}: no text {prompt_key!r}; name the key with --prompt-key"

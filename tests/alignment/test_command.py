@@ -24,6 +24,7 @@ def folder(tmp_path: Path) -> Path:
     with gzip.open(tmp_path / "pairs.jsonl.gz", "wt", encoding="utf-8") as out:
         out.write("\n".join(rows))
     (tmp_path / "prompts.txt").write_text("\n".join(texts), encoding="utf-8")
+    (tmp_path / "broken.jsonl").write_text("{", encoding="utf-8")
     return tmp_path
 
 
@@ -83,6 +84,7 @@ def test_heads_fillers_and_boosted_drafts_are_trained(
         ("train --target T --draft T --data P --out @a", "no text 'prompt'; name the key with --prompt-key"),
         ("train --target T --draft T --data X --outputs given --out @a", "8 of 8 prompts have no output"),
         ("train --target T --draft T --data X --out @a --set nonsense=1", "no setting `nonsense`"),
+        ("train --target T --draft T --data @broken.jsonl --out @a", "line 1, is no JSON"),
         ("fill --target T --draft T --data X --out @a", "names no mask token"),
         ("cut --target T --out @a --width 16", "name files with --data"),
         ("train --target @nowhere --draft T --data X --out @a", "no model folder at"),
