@@ -117,7 +117,7 @@ class Generator(ABC):
         return self._documents[row.document][: row.document_limit] + self._separator
 
     def _encode(self, text: str) -> list[int]:
-        ids: list[int] = self.engine.tokenizer.encode(text, add_special_tokens=False)
+        ids: list[int] = self.engine.tokenizer.encode(text, add_special_tokens=False, verbose=False)
         return ids
 
     def _decode(self, ids: Sequence[int]) -> str:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,6 +32,8 @@ from .mixture import KnnTransform, Lookup, Step, mix
 
 #: Tokens that are written at a time where nothing is guessed.
 _PLAIN = 4
+#: Tokens that are drafted at a time while a verification runs.
+_AHEAD = 2
 #: Neighbours that a verification brings into the cache, at least; only `k` of them are ever mixed.
 _BROUGHT = 64
 
@@ -85,12 +88,12 @@ class KnnSpeculation:
                 started, settled = time.perf_counter(), self._stats.retrievals
                 is_fresh = any(not len(row.cache) for row in live)
                 plan = Plan(1, False) if is_fresh else self.scheduler.plan(len(live))
-                self._draft([row for row in live if not row.drafted], plan.steps)
+                self._draft(live, [plan.steps] * len(live))
                 sizes = [len(row.drafted) for row in live]
                 queries = np.stack([step.query for row in live for step in row.steps])
                 future = executor.submit(self._search, queries, max(self._config.k, self._brought))
                 if plan.asynchronous:
-                    self._draft(live, plan.steps)
+                    self._draft_ahead(live, sizes, future)
                 self._settle(live, sizes, self._result(future), is_fresh)
                 self._count(plan, len(queries), max(sizes))
                 if plan != Plan(1, False):
@@ -132,15 +135,24 @@ class KnnSpeculation:
         self._stats.queries += len(found)
         return found
 
-    def _draft(self, rows: Sequence[KnnRow], num_tokens: int) -> None:
-        """Write on with neighbours from the caches, behind what is drafted already."""
+    def _draft_ahead(self, rows: Sequence[KnnRow], sizes: Sequence[int], future: Future[Any]) -> None:
+        """Write on while a verification runs."""
+        ahead, most = 0, self._speculation.max_ahead
+        while ahead < most and not future.done():
+            ahead = min(most, ahead + _AHEAD)
+            if not self._draft(rows, [size + ahead for size in sizes]):
+                return
+
+    def _draft(self, rows: Sequence[KnnRow], sizes: Sequence[int]) -> bool:
+        """Write on with neighbours from the caches, until so many tokens of a row are drafted; False if none was."""
         asked: list[tuple[KnnRow, KnnTransform, list[int]]] = []
         requests = []
-        for row in rows:
-            if row.left == 0 or (row.drafted and row.drafted[-1] in self._engine.target.eos_token_ids):
+        for row, size in zip(rows, sizes, strict=True):
+            num_tokens = min(size - len(row.drafted), row.left)
+            if num_tokens <= 0 or (row.drafted and row.drafted[-1] in self._engine.target.eos_token_ids):
                 continue
             transform = KnnTransform(self._looking_up(row), self._config, keeps=True)
-            params = replace(row.params, max_new_tokens=min(num_tokens, row.left), stop=())
+            params = replace(row.params, max_new_tokens=num_tokens, stop=())
             before = row.prompt + row.written + row.drafted
             start = len(row.written) + len(row.drafted)
             requests.append(Request(before, params=params, transform=transform, noise_start=start))
@@ -158,6 +170,7 @@ class KnnSpeculation:
             self._stats.seconds.write += seconds
             self.scheduler.fit.record_step(seconds / longest)
             self.scheduler.fit.record_lookup(lookup / longest)
+        return longest > 0
 
     def _looking_up(self, row: KnnRow) -> Lookup:
         def lookup(queries: np.ndarray) -> list[Neighbours]:
