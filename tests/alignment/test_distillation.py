@@ -38,8 +38,10 @@ def config(steps: int, **more: Any) -> AlignConfig:
     return AlignConfig(minutes=5.0, max_steps=steps, ema=0.5, **{**settings, **more})
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+@pytest.mark.parametrize(
+    ("family", "loss"),
+    [*(("bart", loss) for loss in LOSSES), ("llama", "likelihood"), ("llama", "reverse_kl")],
+)
 def test_every_loss_makes_the_target_accept_more(family: str, loss: str, tmp_path: Path) -> None:
     model, draft = target(family), student(family)
     objective = DistillObjective(model, draft, written(model, 20), config(24, loss=loss))
@@ -53,7 +55,6 @@ def test_every_loss_makes_the_target_accept_more(family: str, loss: str, tmp_pat
     assert after.loss < 0.9 * before.loss
     accepted = [float(held.note.split()[1]) for held in (before, after)]
     assert accepted[1] > accepted[0] + 0.02
-    assert (tmp_path / "loss.png").stat().st_size > 1000
     assert (tmp_path / "export" / "config.json").exists()
 
 

@@ -48,7 +48,7 @@ def test_behind_the_cut_masks_are_read_and_the_tokens_are_learnt(family: str) ->
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_blocks_are_filled_better_after_training(family: str, tmp_path: Path) -> None:
-    objective = objective_for(family, written(target(family), 16), 30)
+    objective = objective_for(family, written(target(family), 16), 20)
     objective.held = objective.examples[:8]
     draft = student(family)
     before = objective.held_out(draft.eval(), torch.device("cpu"))

@@ -67,7 +67,7 @@ def test_trained_heads_guess_better_and_are_saved(family: str, kind: str, loss: 
     model = target(family)
     examples = written(model, 16)
     heads = new_heads(kind, model, 2).train()
-    objective = objective_of(heads, model, examples, config(25, loss))
+    objective = objective_of(heads, model, examples, config(15, loss))
     objective.held = objective.examples[:8]
     before = {name: value.clone() for name, value in model.state_dict().items()}
     first = objective.held_out(heads.eval(), torch.device("cpu"))
