@@ -13,6 +13,7 @@ COMMANDS = {
     "drafters": "apps.bench.drafters.command",
     "gec": "apps.bench.gec",
     "gpu": "apps.bench.gpu.command",
+    "rag": "apps.bench.rag.command",
     "ralm": "apps.bench.ralm",
     "replay": "apps.bench.replay",
     "table": "apps.bench.gec_table",

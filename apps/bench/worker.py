@@ -80,6 +80,33 @@ def _ctranslate2(load: Load) -> Runner:
     )
 
 
+def _chat_engine(load: Load) -> Runner:
+    from apps.bench.rag.chatters import EngineChatter
+
+    _use_threads(load.threads)
+    return EngineChatter(load.job.model, max_new_tokens=load.job.max_new_tokens, **load.options)
+
+
+def _chat_transformers(load: Load) -> Runner:
+    from apps.bench.rag.chatters import TransformersChatter
+
+    _use_threads(load.threads)
+    return TransformersChatter(load.job.model, max_new_tokens=load.job.max_new_tokens, **load.options)
+
+
+def _chat_ctranslate2(load: Load) -> Runner:
+    from apps.bench.rag.chatters import CTranslate2Chatter
+
+    job = load.job
+    return CTranslate2Chatter(
+        job.model,
+        max_new_tokens=job.max_new_tokens,
+        converted=job.converted,
+        threads=load.threads,
+        **load.options,
+    )
+
+
 def _use_threads(count: int) -> None:
     import torch
 
@@ -90,6 +117,9 @@ LOADERS: dict[str, Callable[[Load], Runner]] = {
     "engine": _engine,
     "transformers": _transformers,
     "ctranslate2": _ctranslate2,
+    "chat_engine": _chat_engine,
+    "chat_transformers": _chat_transformers,
+    "chat_ctranslate2": _chat_ctranslate2,
 }
 
 

@@ -20,8 +20,8 @@ from .conversations import Conversation, Library, Shape, Turn
 
 SHAPES = {
     256: Shape((1, 2), 3),
-    512: Shape((1, 4), 5),
-    1024: Shape((2, 8), 9),
+    512: Shape((1, 3), 4),
+    1024: Shape((2, 6), 6),
 }
 # Weights are kept as twentieths, in a byte.
 UNIT = 20
