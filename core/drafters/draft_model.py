@@ -9,6 +9,7 @@ from core import loading
 from core.drafters.draft_slots import OwnSlots
 from core.drafters.model_drafting import ModelDrafter
 from core.targets.base import Target
+from core.targets.runners import StaticRunner
 
 
 class DraftModel(ModelDrafter):
@@ -46,7 +47,8 @@ def load_draft(target: Target, model: str | Path | Target, dtype: str | None) ->
     if not isinstance(model, Target):
         if dtype is None:
             dtype = next(name for name, kind in loading.DTYPES.items() if kind is target.dtype)
-        model, tokenizer = loading.load(model, str(target.device), dtype)
+        has_graphs = isinstance(target.runner, StaticRunner)
+        model, tokenizer = loading.load(model, str(target.device), dtype, cuda_graphs=has_graphs)
     if model.is_encoder_decoder != target.is_encoder_decoder:
         kinds = ("a decoder-only model", "an encoder-decoder model")
         raise ValueError(

@@ -30,8 +30,9 @@ class TreeDrafter(Drafter):
     drafting rests while it costs more than it saves.
 
     Under the rule `speculative_sampling` tokens are drawn from the draft model's own distribution, which goes with
-    them (Leviathan et al. 2211.17192); the tree's shape then depends on no token, or the rule would be biased. Else
-    the draft model chooses with the target's noise (Gumbel coupling) and the likeliest alternatives stand beside.
+    them (Leviathan et al. 2211.17192). A node's place in the tree then hangs on no token at its place or below, or
+    the rule would be biased: estimates go by depth and rank alone, and an end token is one like others. Else the draft
+    model chooses with the target's noise (Gumbel coupling) and the likeliest alternatives stand beside.
 
     `vocab_size` is that of the draft's logits, which lie on `device`.
     """

@@ -34,7 +34,7 @@ def relative_of(target: Target, error: float = 0.1, seed: int = 1) -> Target:
 
 def options_for(name: str, target: Target) -> dict[str, Any]:
     """What a drafter of that name cannot be made without, and settings under which it drafts however slowly."""
-    drafting = {"is_paced": False, "max_depth": 3}
+    drafting = {"is_paced": False, "max_depth": 2}
     if name == "spec_infer":
         return {"models": [relative_of(target), relative_of(target, seed=2)], **drafting}
     if name in ("cascade", "draft_model"):
