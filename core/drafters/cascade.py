@@ -30,8 +30,10 @@ _NUM_SUCCESSORS = 2
 
 class Cascade(DraftModel):
     """`num_guesses` tokens of the table are checked by each pass of the draft model, down to `max_depth`; `num_behind`
-    follow unchecked by it (not where tokens are drawn for `speculative_sampling`). 0 leaves either out. `options` are those of `DraftModel`, but for `width`: it drafts a
-    chain with leaves. Memory: a draft model's and a trigram table's (see `AdaptiveTrigram`).
+    follow unchecked by it, except where tokens are drawn for the rule `speculative_sampling`. 0 leaves either out.
+
+    `options` are those of `DraftModel`, but for `width`: it drafts a chain with leaves. Memory: a draft model's and a
+    trigram table's (see `AdaptiveTrigram`).
     """
 
     needs_logits = True
