@@ -162,6 +162,19 @@ def test_where_guesses_cannot_pay_none_is_made_and_the_text_is_the_same(
     ]
 
 
+@pytest.mark.parametrize("sampling", SAMPLING)
+def test_speculation_over_an_approximate_index_writes_what_plain_search_in_it_writes(
+    tmp_path: Path, sampling: str
+) -> None:
+    store = build_datastore(engine("none"), TEXTS, tmp_path, index="hnsw", window=17)
+    plain = KnnLM(engine("none"), store, mode="sequential", config=CONFIG)
+    ours = KnnLM(engine("none"), store, config=CONFIG, speculation=PARTS[-1])
+    done = ours.generate(PROMPTS[:2], SAMPLING[sampling])
+    assert [c.token_ids for c in done] == [
+        c.token_ids for c in plain.generate(PROMPTS[:2], SAMPLING[sampling])
+    ]
+
+
 def test_neighbours_change_what_is_written(datastore: Datastore) -> None:
     params = SamplingParams(max_new_tokens=12)
     with_them = KnnLM(engine("none"), datastore, config=CONFIG).generate(PROMPTS, params)

@@ -150,6 +150,24 @@ def test_wrong_guesses_are_rolled_back(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", LOOPS)
+@pytest.mark.parametrize(
+    ("script", "guess"),
+    [
+        (lambda n: [], None),
+        (lambda n: NAMES[:1] if n % 2 else [], lambda n, names: None if n % 3 else names[0]),
+        (lambda n: [NAMES[7]], None),
+        (lambda n: [NAMES[n % 40]], lambda n, names: NAMES[(n + 1) % 40]),
+    ],
+    ids=["nothing", "sometimes nothing", "always the same", "never as guessed"],
+)
+def test_no_retriever_is_adverse_enough_to_change_a_token(method: str, script: Any, guess: Any) -> None:
+    source = Scripted(script, guess)
+    params = SAMPLING["sampled"]
+    expected = written(source, method, params, PROMPTS, mode="sequential")
+    assert written(source, method, params, PROMPTS, speculation=SPECULATION["P+A"]) == expected
+
+
+@pytest.mark.parametrize("method", LOOPS)
 @pytest.mark.parametrize("mode", ["sequential", "speculative"])
 def test_nothing_of_a_stream_is_taken_back(method: str, mode: Any) -> None:
     model = RetrievalLM(engine(), sources()["flat"], config=CONFIGS[method], mode=mode)
