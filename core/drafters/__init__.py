@@ -70,10 +70,16 @@ FACTORIES: dict[str, Callable[..., Drafter]] = {
     "token_recycling": lambda target, **options: TokenRecycling(target.vocab_size, **options),
 }
 
-#: Cannot be made without options: models or trained parts.
-NEED_OPTIONS = frozenset(
-    {"cascade", "draft_model", "eagle", "heads", "spec_dec", "spec_infer", "text_draft_model"}
-)
+#: The option that a drafter cannot be made without: models or trained parts.
+NEED_OPTIONS = {
+    "cascade": "model",
+    "draft_model": "model",
+    "eagle": "model",
+    "heads": "model",
+    "spec_dec": "model",
+    "spec_infer": "models",
+    "text_draft_model": "model",
+}
 
 
 def names() -> list[str]:
@@ -90,7 +96,8 @@ def create(name: str, target: Target, **options: Any) -> Drafter:
     """The drafter of that name, with state of its own; names joined by "+" ("copy+suffix_decoding") are merged, and
     options of a part are then given under its name (`draft_model={"model": PATH}`).
 
-    Raises ValueError for an unknown name and TypeError, naming it, for an option that the drafter does not have.
+    Raises ValueError for an unknown name and TypeError, naming it, for an option that the drafter does not have, or
+    cannot be made without.
     """
     if "+" in name:
         return _merged(target, name, **options)
@@ -98,4 +105,7 @@ def create(name: str, target: Target, **options: Any) -> Drafter:
         raise ValueError(
             f"unknown drafter {name!r}; choose one of {', '.join(names())}, or several joined by +"
         )
+    needed = NEED_OPTIONS.get(name)
+    if needed is not None and needed not in options:
+        raise TypeError(f"drafter {name!r} needs the option {needed!r}: a folder or hub id")
     return FACTORIES[name](target, **options)

@@ -115,6 +115,9 @@ def test_what_cannot_draft_for_a_target_is_refused_with_the_reason() -> None:
         drafters.create("cascade", llama, model=llama, width=2)
     with pytest.raises(ValueError, match="spec_infer needs at least one draft model"):
         drafters.create("spec_infer", llama, models=[])
+    for name, option in drafters.NEED_OPTIONS.items():
+        with pytest.raises(TypeError, match=f"drafter '{name}' needs the option '{option}'"):
+            drafters.create(name, llama)
     with pytest.raises(ValueError, match="belong to a drafter's name"):
         Engine(llama, word_tokenizer(), drafters.create("none", llama), drafter_options={"width": 1})
     with pytest.raises(TypeError, match="no_such_option"):
