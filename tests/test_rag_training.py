@@ -22,8 +22,9 @@ from apps.rag.training.batches import PARTS, batches, make_batch
 from apps.rag.training.conversations import Conversation, Library, Shape, ask, shortened
 from apps.rag.training.documents import Asked, Document, is_quotable, pack_documents, split_sentences
 from apps.rag.training.evaluate import score
+from apps.rag.training.first_weights import SENTENCE_HEAD, TOKEN_HEAD
 from apps.rag.training.held_questions import HeldQuestion, held_questions
-from apps.rag.training.model import SENTENCE_HEAD, TOKEN_HEAD, build_model, small_config
+from apps.rag.training.model import build_model, small_config
 from apps.rag.training.objective import AnswerObjective, TrainConfig, stage_of
 from apps.rag.training.own_pairs import read_pairs
 from apps.rag.training.pointing import Pointed, attention, heard, pointing_loss

@@ -13,7 +13,7 @@ from torch import Tensor
 from core.training import Held, LoopConfig, Progress, ShardFeed, mixed_precision
 
 from .batches import Batch, batches
-from .model import SENTENCE_HEAD, TOKEN_HEAD, is_large_enough
+from .first_weights import SENTENCE_HEAD, TOKEN_HEAD, is_large_enough
 from .pointing import heard, pointing_loss
 from .rows import _CHOICE, _COPY, UNIT
 

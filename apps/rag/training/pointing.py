@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
-from .model import SENTENCE_HEAD, TOKEN_HEAD
+from .first_weights import SENTENCE_HEAD, TOKEN_HEAD
 
 
 @contextmanager
