@@ -7,6 +7,7 @@ Sources: Stern et al. 1811.03115 (blockwise), Cai et al. 2401.10774 (Medusa), Li
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from typing import Any
@@ -31,7 +32,7 @@ _DECAY = 0.8
 _DISTRIBUTION_WEIGHT, _NOISE = 0.1, 0.1
 
 
-class HeadObjective(ExampleObjective):
+class HeadObjective(ExampleObjective, ABC):
     """The target stays as it is; what is lost on its states, the two below know."""
 
     def __init__(self, target: Any, examples: Seq[Example], config: AlignConfig) -> None:
@@ -39,9 +40,9 @@ class HeadObjective(ExampleObjective):
         self.target = target
         self.parts = ModelParts(target)
 
+    @abstractmethod
     def loss(self, model: Any, batch: TextBatch, fraction: float) -> tuple[Tensor, Tensor]:
         """What is minimised, and the plain mean that is logged."""
-        raise NotImplementedError
 
     @torch.no_grad()
     def held_out(self, model: Any, device: torch.device) -> Held | None:
@@ -57,9 +58,9 @@ class HeadObjective(ExampleObjective):
         words = ", ".join(f"{right / max(asked, 1):.3f}" for right, asked in rates.tolist())
         return Held(total / count, f"guessed {words}")
 
+    @abstractmethod
     def hits(self, model: Any, batch: TextBatch) -> Tensor:
         """How many guesses were the target's best token, and of how many: [guesses ahead, 2]."""
-        raise NotImplementedError
 
     def _states(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """The target's hidden states [B, T, hidden size] and logits [B, T, V]."""
