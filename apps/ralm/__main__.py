@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from apps.option_groups import takes_groups
+from apps.printing import print_figures, say, told, tracked
+
 from . import options
-from .config import RetrievalConfig, SpeculationConfig
 from .knn.config import FOLLOWING, KnnConfig
 from .opening import Chosen, is_knn, open_knn_lm, open_retrieval_lm, sequential
-from .printing import print_figures, say, say_stats, told, tracked
+from .printing import say_stats
 
 if TYPE_CHECKING:
     from .knn.knn_lm import KnnLM, Mode
     from .retrieval_lm import RetrievalLM
 
-RETRIEVAL, SPECULATION, KNN = RetrievalConfig(), SpeculationConfig(), KnnConfig()
+USER_ERRORS = (ValueError, ImportError, OSError)  # TimeoutError, of a busy index, among them
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
@@ -35,61 +37,43 @@ def ralm() -> None:
 
 
 @app.command()
+@takes_groups
 def generate(
     prompt: Annotated[str, typer.Argument(help="Text to go on from.")],
+    *,
     docs: options.Docs = None,
     datastore: options.Store = None,
-    model: options.Model = None,
-    retriever: options.RetrieverName = "auto",
+    retriever: options.Retriever = "auto",
     is_plain: Annotated[bool, typer.Option("--sequential", help="Plain retrieval, for comparison.")] = False,
-    method: options.MethodName = RETRIEVAL.method,
-    stride: options.Stride = RETRIEVAL.stride,
-    iterations: options.Iterations = RETRIEVAL.iterations,
-    threshold: options.Threshold = RETRIEVAL.threshold,
-    mask: options.Mask = RETRIEVAL.mask,
-    lookahead: options.Lookahead = RETRIEVAL.lookahead,
-    query_tokens: options.QueryTokens = RETRIEVAL.query_tokens,
-    document_tokens: options.DocumentTokens = RETRIEVAL.document_tokens,
-    neighbours: options.Neighbours = KNN.k,
-    weight: options.Weight = KNN.weight,
-    bandwidth: options.Bandwidth = KNN.bandwidth,
-    prefetch: options.Prefetch = None,
-    steps: options.Fixed = None,
-    asynchronous: options.Asynchronous = SPECULATION.asynchronous,
-    paper: options.Paper = False,
+    retrieval: options.RetrievalOptions,
+    knn: options.KnnOptions,
+    speculation: options.SpeculationOptions,
     max_tokens: options.MaxTokens = 128,
-    temperature: options.Temperature = 0.0,
-    seed: options.Seed = 0,
-    drafter: options.DrafterName = "copy",
-    device: options.Device = "auto",
-    dtype: options.Dtype = "auto",
+    sampling: options.SamplingOptions,
+    drafter: options.Drafter = "copy",
+    model: options.ModelOptions,
     stats: Annotated[bool, typer.Option("--stats", help="What speculation did and cost, to stderr.")] = False,
 ) -> None:
     """Write on from a prompt."""
-    with told():
+    with told(*USER_ERRORS):
         if not prompt.strip():
             raise ValueError("the prompt is empty; give some text")
-        chosen = Chosen(model, drafter, device, dtype)
+        chosen = model.chosen(drafter)
         if is_knn(docs, datastore):
             assert datastore is not None
-            speculation = _speculation(prefetch or FOLLOWING, steps, asynchronous, paper)
-            mixture = KnnConfig(neighbours, weight, bandwidth)
+            guessing = speculation.config(prefetch=FOLLOWING)
             mode: Mode = "sequential" if is_plain else "speculative"
-            neighbour_lm = open_knn_lm(chosen, datastore, mixture, speculation, mode)
-            _print_knn(neighbour_lm, prompt, _params(temperature, max_tokens, seed), stats)
+            neighbour_lm = open_knn_lm(chosen, datastore, knn.config(), guessing, mode)
+            _print_knn(neighbour_lm, prompt, sampling.params(max_tokens), stats)
             return
         assert docs is not None
-        config = RetrievalConfig(
-            stride, query_tokens, document_tokens, method=method, iterations=iterations, threshold=threshold,
-            mask=mask, lookahead=lookahead,
-        )  # fmt: skip
-        speculation = _speculation(prefetch, steps, asynchronous, paper)
-        writer = open_retrieval_lm(chosen, docs, retriever, config, speculation)
+        writer = open_retrieval_lm(chosen, docs, retriever, retrieval.config(), speculation.config())
         writer = sequential(writer) if is_plain else writer
-        _print_text(writer, prompt, _params(temperature, max_tokens, seed), stats)
+        _print_text(writer, prompt, sampling.params(max_tokens), stats)
 
 
 @app.command(name="eval")
+@takes_groups
 def evaluation(
     source: Annotated[
         Path,
@@ -98,97 +82,62 @@ def evaluation(
             help='JSONL of {"question", "answers"}; with --datastore a text, plain or gzipped, for its perplexity.',
         ),
     ],
+    *,
     docs: options.Docs = None,
     datastore: options.Store = None,
     output: options.Format = "text",
     limit: Annotated[
         int | None, typer.Option(min=1, help="First questions, or tokens of the text, only.")
     ] = None,
-    model: options.Model = None,
-    retriever: options.RetrieverName = "auto",
-    method: options.MethodName = RETRIEVAL.method,
-    stride: options.Stride = RETRIEVAL.stride,
-    iterations: options.Iterations = RETRIEVAL.iterations,
-    threshold: options.Threshold = RETRIEVAL.threshold,
-    mask: options.Mask = RETRIEVAL.mask,
-    lookahead: options.Lookahead = RETRIEVAL.lookahead,
-    query_tokens: options.QueryTokens = RETRIEVAL.query_tokens,
-    document_tokens: options.DocumentTokens = RETRIEVAL.document_tokens,
-    neighbours: options.Neighbours = KNN.k,
-    weight: options.Weight = KNN.weight,
-    bandwidth: options.Bandwidth = KNN.bandwidth,
+    retriever: options.Retriever = "auto",
+    retrieval: options.RetrievalOptions,
+    knn: options.KnnOptions,
     window: options.Window = 256,
-    prefetch: options.Prefetch = None,
-    steps: options.Fixed = None,
-    asynchronous: options.Asynchronous = SPECULATION.asynchronous,
-    paper: options.Paper = False,
+    speculation: options.SpeculationOptions,
     max_tokens: options.MaxTokens = 32,
-    temperature: options.Temperature = 0.0,
-    seed: options.Seed = 0,
-    drafter: options.DrafterName = "copy",
-    device: options.Device = "auto",
-    dtype: options.Dtype = "auto",
+    sampling: options.SamplingOptions,
+    drafter: options.Drafter = "copy",
+    model: options.ModelOptions,
 ) -> None:
     """Answer questions plainly and with speculation: scores, speed, whether the tokens are the same. Or, with a
     datastore, the perplexity of a text, by the model alone and with its neighbours."""
-    with told():
-        chosen = Chosen(model, drafter, device, dtype)
+    with told(*USER_ERRORS):
+        chosen = model.chosen(drafter)
         if is_knn(docs, datastore):
             assert datastore is not None
-            config = KnnConfig(neighbours, weight, bandwidth)
-            print_figures(_perplexity(chosen, datastore, source, config, window, limit), output)
+            print_figures(_perplexity(chosen, datastore, source, knn.config(), window, limit), output)
             return
         assert docs is not None
         from .evaluation import Scores, evaluate, read_items
 
         items = read_items(source, limit)
-        retrieval = RetrievalConfig(
-            stride, query_tokens, document_tokens, method=method, iterations=iterations, threshold=threshold,
-            mask=mask, lookahead=lookahead,
-        )  # fmt: skip
-        speculation = _speculation(prefetch, steps, asynchronous, paper)
-        ours = open_retrieval_lm(chosen, docs, retriever, retrieval, speculation)
-        scores, params = Scores(), replace(_params(temperature, max_tokens, seed), stop=("\n",))
+        ours = open_retrieval_lm(chosen, docs, retriever, retrieval.config(), speculation.config())
+        scores, params = Scores(), replace(sampling.params(max_tokens), stop=("\n",))
         for _ in tracked(evaluate(sequential(ours), ours, items, params, scores), "asking", len(items)):
             pass
         print_figures(scores.as_dict(), output)
 
 
 @app.command()
+@takes_groups
 def datastore(
     texts: Annotated[list[Path], typer.Argument(help="Text files, plain or gzipped.")],
+    *,
     out: Annotated[Path, typer.Option(help="Folder for the datastore; one that is there is replaced.")],
-    model: options.Model = None,
     index: Annotated[str, typer.Option(help="flat (exact), hnsw or ivfpq.")] = "flat",
     window: options.Window = 256,
-    device: options.Device = "auto",
-    dtype: options.Dtype = "auto",
+    model: options.ModelOptions,
 ) -> None:
     """Build what KNN-LM retrieves from: the model's state before every token of the texts, and that token."""
-    with told():
+    with told(*USER_ERRORS):
         from .knn.texts import read_text
 
         contents = [read_text(path) for path in texts]
-        engine = Chosen(model, "none", device, dtype).engine()
+        engine = model.chosen().engine()
         from .knn.building import build_datastore
 
         built = build_datastore(engine, contents, out, index=index, window=window, progress=_say_hundredths())
         say(f"{len(built):,} contexts of {built.dimension} dimensions ({built.kind}) in {out}")
-
-
-def _speculation(
-    prefetch: int | None, steps: int | None, asynchronous: bool, paper: bool
-) -> SpeculationConfig:
-    base = replace(SpeculationConfig.paper() if paper else SPECULATION, asynchronous=asynchronous)
-    if prefetch is not None:
-        base = replace(base, prefetch=prefetch)
-    return base if steps is None else replace(base, scheduler=False, steps=steps)
-
-
-def _params(temperature: float, max_tokens: int, seed: int) -> Any:
-    from core import SamplingParams
-
-    return SamplingParams(temperature=temperature, max_new_tokens=max_tokens, seed=seed)
 
 
 def _print_text(model: RetrievalLM, prompt: str, params: Any, stats: bool) -> None:
@@ -215,7 +164,7 @@ def _perplexity(
     from .knn.texts import read_text
 
     text = read_text(source)
-    model = open_knn_lm(chosen, folder, config, SPECULATION)
+    model = open_knn_lm(chosen, folder, config, options.SPECULATION)
     from .knn.perplexity import perplexity
 
     return perplexity(model, text, window=window, limit=limit, progress=_say_hundredths())

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from apps.printing import say
+
 from .config import RetrievalConfig, SpeculationConfig
 from .knn.config import KnnConfig
-from .printing import say
 
 if TYPE_CHECKING:
     from core import Engine

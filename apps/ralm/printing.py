@@ -1,66 +1,13 @@
-"""What the commands say: errors in words with an exit code, figures as a table or as JSON. Knows streams."""
+"""What speculation did and cost, in words."""
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-import typer
+from apps.printing import say
 
 if TYPE_CHECKING:
     from .stats import RetrievalStats
-
-USAGE, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
-Item = TypeVar("Item")
-
-
-@contextmanager
-def told() -> Iterator[None]:
-    """Turn what can go wrong into a message and an exit code."""
-    try:
-        yield
-    except BrokenPipeError:
-        # What is left in the output's buffer goes nowhere, so that Python cannot fail on it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(BROKEN_PIPE) from None
-    except (ValueError, ImportError, TimeoutError, OSError) as error:
-        sys.stdout.flush()
-        say(f"error: {error}")
-        raise typer.Exit(USAGE) from error
-    except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
-
-
-def say(line: str) -> None:
-    """A line for the person who waits."""
-    print(line, file=sys.stderr, flush=True)
-
-
-def tracked(items: Iterable[Item], words: str, total: int) -> Iterator[Item]:
-    """The items, with a bar on stderr."""
-    from rich.console import Console
-    from rich.progress import track
-
-    yield from track(items, words, total=total, console=Console(stderr=True))
-
-
-def print_figures(figures: dict[str, Any], output: str) -> None:
-    """Figures by name on stdout, as `output` says."""
-    if output == "json":
-        print(json.dumps(figures))
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("figure", "value")
-    for name, value in figures.items():
-        shown = "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
-        table.add_row(name, shown)
-    Console().print(table)
 
 
 def say_stats(stats: RetrievalStats) -> None:
