@@ -18,7 +18,7 @@ def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
     `command` is then called with the dataclass filled. Its other parameters stay as they are.
     """
     hints = get_type_hints(command, include_extras=True)
-    groups = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
     options: list[Parameter] = []
     for name, parameter in signature(command).parameters.items():
         if name in groups:

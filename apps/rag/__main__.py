@@ -10,55 +10,25 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from enum import StrEnum
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from apps.option_groups import takes_groups
+from apps.printing import print_figures, say, told, tracked
+
+from . import options
 from .config import ChatConfig
+from .options import DEFAULTS
 
 if TYPE_CHECKING:
     from .answering import Answer, Answerer
     from .library import Library
 
-INCOMPLETE, USAGE, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
-DEFAULTS = ChatConfig()
-
-
-class FormatName(StrEnum):
-    """Output formats by name."""
-
-    text = "text"
-    json = "json"
-
-
-Index = Annotated[Path | None, typer.Option(help="Folder of the index.", show_default="the handbook's")]
-Model = Annotated[
-    str | None, typer.Option(help="Folder or hub id of a decoder-only model.", show_default="the shipped one")
-]
-DrafterName = Annotated[
-    str, typer.Option(help="How guesses are made (none: plain decoding); never changes the answer.")
-]
-K = Annotated[int, typer.Option("--k", help="Passages to look up.")]
-MinScore = Annotated[
-    float | None,
-    typer.Option(help="Passages below are not good enough.", show_default="what suits the search"),
-]
-FollowUps = Annotated[
-    str, typer.Option(help="How follow-up questions are made to stand alone: auto, words, model, off.")
-]
-Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
-Seed = Annotated[int, typer.Option(help="For temperatures above 0.")]
-MaxTokens = Annotated[int, typer.Option(help="Tokens of an answer, at most.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N.")]
-Dtype = Annotated[str, typer.Option(help="auto, float32, bfloat16, int8.")]
-Threads = Annotated[int | None, typer.Option(help="CPU threads.", show_default="as torch chooses")]
-Stats = Annotated[bool, typer.Option("--stats", help="Seconds, tokens and tokens per forward, to stderr.")]
-Output = Annotated[FormatName, typer.Option("--format", help="text, or one JSON object.")]
+INCOMPLETE = 1
+USER_ERRORS = (ValueError, ImportError, TimeoutError)
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -86,34 +56,28 @@ def index(
 
         report = build(documents, index, chunk_tokens=chunk_tokens)
         for line in report.lines:
-            _say(line)
+            say(line)
         if report.failures:
             raise typer.Exit(INCOMPLETE)
 
 
 @app.command()
+@takes_groups
 def chat(
-    index: Index = DEFAULTS.index,
-    model: Model = DEFAULTS.model,
-    drafter: DrafterName = DEFAULTS.drafter,
-    k: K = DEFAULTS.k,
-    min_score: MinScore = DEFAULTS.min_score,
-    follow_ups: FollowUps = DEFAULTS.follow_ups,
-    temperature: Temperature = DEFAULTS.temperature,
-    seed: Seed = DEFAULTS.seed,
-    max_tokens: MaxTokens = DEFAULTS.max_tokens,
-    device: Device = DEFAULTS.device,
-    dtype: Dtype = DEFAULTS.dtype,
-    threads: Threads = DEFAULTS.threads,
+    *,
+    answering: options.AnswerOptions,
+    k: options.K = DEFAULTS.k,
+    follow_ups: Annotated[
+        str, typer.Option(help="How follow-up questions are made to stand alone: auto, words, model, off.")
+    ] = DEFAULTS.follow_ups,
     history: Annotated[
         Path | None, typer.Option(help="File of the conversations.", show_default="beside the index")
     ] = DEFAULTS.history,
-    stats: Stats = False,
+    stats: options.Stats = False,
 ) -> None:
     """Chat with the indexed documents."""
     with _told():
-        config = ChatConfig(index, model, drafter, k, min_score, follow_ups, temperature, seed, max_tokens, device,
-                            dtype, threads, history)  # fmt: skip
+        config = answering.config(k=k, follow_ups=follow_ups, history=history)
         answerer, library = _open(config)
         from .chat import Chat, Screen
         from .history import History
@@ -123,101 +87,64 @@ def chat(
 
 
 @app.command()
+@takes_groups
 def ask(
     question: Annotated[str, typer.Argument(help="What to ask.")],
-    index: Index = DEFAULTS.index,
-    output: Output = FormatName.text,
-    model: Model = DEFAULTS.model,
-    drafter: DrafterName = DEFAULTS.drafter,
-    k: K = DEFAULTS.k,
-    min_score: MinScore = DEFAULTS.min_score,
-    temperature: Temperature = DEFAULTS.temperature,
-    seed: Seed = DEFAULTS.seed,
-    max_tokens: MaxTokens = DEFAULTS.max_tokens,
-    device: Device = DEFAULTS.device,
-    dtype: Dtype = DEFAULTS.dtype,
-    threads: Threads = DEFAULTS.threads,
-    stats: Stats = False,
+    *,
+    output: options.Format = "text",
+    answering: options.AnswerOptions,
+    k: options.K = DEFAULTS.k,
+    stats: options.Stats = False,
 ) -> None:
     """Answer one question and print its sources."""
     with _told():
-        config = ChatConfig(index, model, drafter, k, min_score, "off", temperature, seed, max_tokens, device, dtype,
-                            threads)  # fmt: skip
+        config = answering.config(k=k, follow_ups="off")
         if not question.strip():
             raise ValueError("the question is empty; ask something")
         answerer, _ = _open(config)
         prepared = answerer.prepare(question)
-        if output is FormatName.json:
+        if output == "json":
             print(json.dumps(answerer.answer(prepared).as_dict(), ensure_ascii=False))
             return
         _print_answer(answerer, prepared, stats)
 
 
 @app.command(name="eval")
+@takes_groups
 def evaluation(
     questions: Annotated[
         Path, typer.Argument(metavar="QUESTIONS", help='JSONL: {"question", "answers", "gold", "passages"}.')
     ],
-    index: Index = DEFAULTS.index,
-    output: Output = FormatName.text,
+    *,
+    output: options.Format = "text",
     limit: Annotated[int | None, typer.Option(help="First questions only.")] = None,
-    model: Model = DEFAULTS.model,
-    drafter: DrafterName = DEFAULTS.drafter,
-    k: K = 10,
-    min_score: MinScore = DEFAULTS.min_score,
-    temperature: Temperature = DEFAULTS.temperature,
-    seed: Seed = DEFAULTS.seed,
-    max_tokens: MaxTokens = DEFAULTS.max_tokens,
-    device: Device = DEFAULTS.device,
-    dtype: Dtype = DEFAULTS.dtype,
-    threads: Threads = DEFAULTS.threads,
+    answering: options.AnswerOptions,
+    k: options.K = 10,
     answers: Annotated[
         Path | None, typer.Option(help="Write every answer with its sources here, as JSONL.")
     ] = None,
 ) -> None:
     """Measure retrieval and answers on a file of questions."""
     with _told():
-        config = ChatConfig(index, model, drafter, k, min_score, "off", temperature, seed, max_tokens, device, dtype,
-                            threads)  # fmt: skip
+        config = answering.config(k=k, follow_ups="off")
         from .evaluation import read_items
 
         items = read_items(questions, limit)
         needs_index = any(item.passages is None for item in items)
-        answerer, _ = _open(config) if needs_index else (_without_index(config), None)
-        scores = _evaluate(answerer, items, answers)
-        if output is FormatName.json:
-            print(json.dumps(scores))
-        else:
-            _print_scores(scores)
+        answerer = _open(config)[0] if needs_index else _without_index(config)
+        print_figures(_evaluate(answerer, items, answers), output)
 
 
 def _evaluate(answerer: Answerer, items: list[Any], answers: Path | None) -> dict[str, Any]:
-    from contextlib import nullcontext
-
-    from rich.console import Console
-    from rich.progress import track
-
     from .evaluation import Scores, evaluate
 
     scores = Scores()
     with nullcontext() if answers is None else answers.open("w", encoding="utf-8") as kept:
-        done = evaluate(answerer, items)
-        for item, answer in track(done, "asking", total=len(items), console=Console(stderr=True)):
+        for item, answer in tracked(evaluate(answerer, items), "asking", len(items)):
             scores.add(item, answer)
             if kept is not None:
                 print(json.dumps(answer.as_dict(), ensure_ascii=False), file=kept)
     return scores.as_dict()
-
-
-def _print_scores(scores: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("figure", "value")
-    for name, value in scores.items():
-        shown = "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
-        table.add_row(name, shown)
-    Console().print(table)
 
 
 def _print_answer(answerer: Answerer, prepared: Any, stats: bool) -> None:
@@ -225,7 +152,7 @@ def _print_answer(answerer: Answerer, prepared: Any, stats: bool) -> None:
 
     screen = Screen.standard()
     if prepared.dropped:
-        _say(dropped_line(prepared))
+        say(dropped_line(prepared))
     answers: list[Answer] = []
     for piece, answer in answerer.stream(prepared):
         screen.piece(piece)
@@ -234,7 +161,7 @@ def _print_answer(answerer: Answerer, prepared: Any, stats: bool) -> None:
     screen.out.print()
     show_sources(answer, screen.out)
     if stats:
-        _say(stats_line(answer))
+        say(stats_line(answer))
 
 
 def _open(config: ChatConfig) -> tuple[Answerer, Library]:
@@ -251,7 +178,7 @@ def _open(config: ChatConfig) -> tuple[Answerer, Library]:
         if config.index is None
         else open_library(config.index, config.min_score)
     )
-    _say(library.description)
+    say(library.description)
     return _answerer(config, library), library
 
 
@@ -285,19 +212,8 @@ def _answerer(config: ChatConfig, search: Any) -> Answerer:
     return Answerer(search, model, k=config.k, way=config.follow_ups)
 
 
-@contextmanager
-def _told() -> Iterator[None]:
-    """Turn what can go wrong into a message and an exit code."""
-    try:
-        yield
-    except (ValueError, ImportError, TimeoutError) as error:
-        sys.stdout.flush()
-        _say(f"error: {_message(error)}")
-        raise typer.Exit(USAGE) from error
-    except KeyboardInterrupt:
-        raise _leave(INTERRUPTED) from None
-    except BrokenPipeError:
-        raise _leave(BROKEN_PIPE) from None
+def _told() -> AbstractContextManager[None]:
+    return told(*USER_ERRORS, words=_message)
 
 
 def _message(error: Exception) -> str:
@@ -306,16 +222,6 @@ def _message(error: Exception) -> str:
     if callable(errors):
         return "; ".join(str(one.get("ctx", {}).get("error", one["msg"])) for one in errors())
     return str(error)
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def _leave(code: int) -> typer.Exit:
-    """How to end at once: what is left in the output's buffer goes nowhere, so that Python cannot fail on it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return typer.Exit(code)
 
 
 def main() -> None:
