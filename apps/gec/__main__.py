@@ -11,16 +11,18 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
+from apps.option_groups import takes_groups
+from apps.printing import say, told
+
 from .config import CorrectorConfig
 from .inputs import InputError, check_argument, decode, line_groups, read_file
+from .options import DEFAULTS, CorrectorOptions
 from .segmentation import has_words
 
 if TYPE_CHECKING:
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
     from .formats import Document
     from .results import SentenceCorrection
 
-USAGE, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
-DEFAULTS = CorrectorConfig()
 _LINES_AT_ONCE = 64
 
 
@@ -46,31 +46,20 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 
 
 @app.command()
+@takes_groups
 def correct(
     texts: Annotated[
         list[str] | None,
         typer.Argument(metavar="TEXT", help="Texts; without any, standard input by line."),
     ] = None,
+    *,
     file: Annotated[
         Path | None, typer.Option(help="Correct a whole file ('-': standard input), layout kept.")
     ] = None,
     output: Annotated[
         FormatName, typer.Option("--format", help="json: an object per sentence and line; m2: for scorers.")
     ] = FormatName.text,
-    model: Annotated[
-        str | None, typer.Option(help="Folder or hub id of a model.", show_default="the shipped one")
-    ] = DEFAULTS.model,
-    prompt: Annotated[
-        str | None, typer.Option(help="Template with {text}.", show_default="what the model's family wants")
-    ] = DEFAULTS.prompt,
-    drafter: Annotated[
-        str, typer.Option(help="How guesses are made (none: plain decoding); never changes the text.")
-    ] = DEFAULTS.drafter,
-    caution: Annotated[
-        float, typer.Option(help="Logits added to copying the source: higher means fewer, surer edits.")
-    ] = DEFAULTS.caution,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N.")] = DEFAULTS.device,
-    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16, float16.")] = DEFAULTS.dtype,
+    corrector: CorrectorOptions,
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = DEFAULTS.temperature,
     seed: Annotated[int, typer.Option(help="For temperatures above 0.")] = DEFAULTS.seed,
     threads: Annotated[
@@ -79,31 +68,16 @@ def correct(
     stats: Annotated[bool, typer.Option("--stats", help="Print counts and speed to stderr.")] = False,
 ) -> None:
     """Correct the grammar of English text. Outside the edits every byte stays as it was."""
-    with _told():
-        config = replace(
-            DEFAULTS, model=model, prompt=prompt, drafter=drafter, caution=caution, device=device, dtype=dtype,
-            temperature=temperature, seed=seed, threads=threads,
-        )  # fmt: skip
+    with told(ValueError, ImportError, words=_with_remedy):
+        config = corrector.config(temperature=temperature, seed=seed, threads=threads)
         run = Run(config, output.value, sys.stdout.buffer)
         run.inputs(texts or [], file)
         run.report(full=stats)
 
 
-@contextmanager
-def _told() -> Iterator[None]:
-    """Turn what can go wrong into a message and an exit code."""
-    try:
-        yield
-    except (ValueError, ImportError) as error:  # InputError and UnsupportedModelError among them
-        missing = (getattr(error, "name", None) or "").partition(".")[0]
-        remedy = "; pip install 'echodraft[gec]'" if missing == "rapidfuzz" else ""
-        sys.stdout.flush()
-        _say(f"error: {error}{remedy}")
-        raise typer.Exit(USAGE) from error
-    except KeyboardInterrupt:
-        raise _leave(INTERRUPTED) from None
-    except BrokenPipeError:
-        raise _leave(BROKEN_PIPE) from None
+def _with_remedy(error: Exception) -> str:
+    missing = (getattr(error, "name", None) or "").partition(".")[0]
+    return f"{error}; pip install 'echodraft[gec]'" if missing == "rapidfuzz" else str(error)
 
 
 class Run:
@@ -131,7 +105,7 @@ class Run:
             self.file(decode(stdin.read(), "standard input") if str(file) == "-" else read_file(file))
         else:
             if sys.stdin.isatty():
-                _say("reading lines from the terminal; end with Ctrl-D")
+                say("reading lines from the terminal; end with Ctrl-D")
             self.lines(stdin)
 
     def arguments(self, texts: list[str]) -> None:
@@ -162,15 +136,15 @@ class Run:
         """Warn of what was kept; with `full`, all counts and the speed."""
         if self._corrector is None:
             if full:
-                _say("nothing to correct")
+                say("nothing to correct")
             return
         stats = self._corrector.stats
         if stats.kept:
             reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(stats.kept.items()))
-            _say(f"warning: kept as it was, because the output was not trusted: {reasons}")
+            say(f"warning: kept as it was, because the output was not trusted: {reasons}")
         if full:
             for line in _stats_lines(self._corrector):
-                _say(line)
+                say(line)
 
     def _stream(self, text: str, index: int, end: str) -> None:
         """Correct sentence by sentence, writing each as it is done."""
@@ -221,16 +195,6 @@ def _wants_colour() -> bool:
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty()
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def _leave(code: int) -> typer.Exit:
-    """How to end at once: what is left in the output's buffer goes nowhere, so that Python cannot fail on it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return typer.Exit(code)
 
 
 def main() -> None:

@@ -6,7 +6,6 @@ is something left to correct.
 
 from __future__ import annotations
 
-import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +16,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from apps.gec.config import CorrectorConfig
+from apps.gec.options import DEFAULTS, CorrectorOptions
 from apps.gec.workers.machine import physical_cores
+from apps.option_groups import takes_groups
+from apps.printing import INTERRUPTED, USAGE, say
 
 from . import options
 from .config import JobConfig
@@ -29,27 +31,23 @@ from .progress import shown_progress
 if TYPE_CHECKING:
     from apps.gec import CorrectionStats, Corrector
 
-DONE, SOME_REJECTED, USAGE, STOPPED, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, SOME_REJECTED, STOPPED = 0, 1, 3
 JOB = JobConfig(Path("IN"), Path("OUT"))
-MODEL = CorrectorConfig()
 BATCHES_PER_CALL = 8  # rows that finish early make room for others of the same call
 
 
+@takes_groups
 def main(
     source: options.Source,
     output: options.Output,
+    *,
     column: options.Column = JOB.column,
     output_column: options.OutputColumn = JOB.output_column,
     max_chars: options.MaxChars = JOB.max_chars,
     overwrite: options.Overwrite = JOB.overwrite,
     workers: options.Workers = "auto",
-    batch_size: options.BatchSize = MODEL.max_rows,
-    model: options.Model = MODEL.model,
-    drafter: options.Drafter = MODEL.drafter,
-    device: options.Device = MODEL.device,
-    dtype: options.Dtype = MODEL.dtype,
-    caution: options.Caution = MODEL.caution,
-    prompt: options.Prompt = MODEL.prompt,
+    batch_size: options.BatchSize = DEFAULTS.max_rows,
+    corrector: CorrectorOptions,
     stats: options.Stats = False,
 ) -> None:
     """Correct every row of a file. Kill it whenever you like: the same command continues it.
@@ -60,7 +58,7 @@ def main(
     """
 
     def start() -> int:
-        asked = CorrectorConfig(model, drafter, device, dtype, caution, prompt, max_rows=batch_size)
+        asked = corrector.config(max_rows=batch_size)
         config = job_config(
             asked,
             num_workers(workers),
@@ -97,17 +95,17 @@ def _exit_code(start: Callable[[], int]) -> int:
     try:
         return start()
     except ValueError as error:  # `UsageError`, or a setting that the corrector refuses
-        _say(f"error: {error}")
+        say(f"error: {error}")
         return USAGE
     except OSError as error:
-        _say(f"error: {error}")
+        say(f"error: {error}")
         return STOPPED
     except KeyboardInterrupt:
-        _say("interrupted; the same command continues")
+        say("interrupted; the same command continues")
         return INTERRUPTED
     except Exception:  # noqa: BLE001 - Python's own exit code 1 for a bug would say "some rejected"
         traceback.print_exc()
-        _say("stopped by the error above; what was committed is safe")
+        say("stopped by the error above; what was committed is safe")
         return STOPPED
 
 
@@ -117,23 +115,23 @@ def _run(job: Job, config: JobConfig, asked: CorrectorConfig, workers: int | Non
     try:
         if not job.is_published:
             if job.num_committed:
-                _say(f"continuing after row {job.num_committed:,}")
+                say(f"continuing after row {job.num_committed:,}")
             with (
                 _correctors(asked, workers, config.batch_size) as (deal, counted),
                 shown_progress() as progress,
             ):
                 job.run(deal, progress)
     except KeyboardInterrupt:
-        _say(f"interrupted: {job.num_committed:,} rows are safe; the same command continues")
+        say(f"interrupted: {job.num_committed:,} rows are safe; the same command continues")
         return INTERRUPTED
     except (JobStopped, OSError) as error:
-        _say(f"error: {error}")
-        _say(f"stopped: {job.num_committed:,} rows are safe; mend the cause, the same command continues")
+        say(f"error: {error}")
+        say(f"stopped: {job.num_committed:,} rows are safe; mend the cause, the same command continues")
         return STOPPED
     report = job.report()
     if stats:
-        _say(speed_line(report, counted))
-    _say(last_line(report, config))
+        say(speed_line(report, counted))
+    say(last_line(report, config))
     return SOME_REJECTED if report.rejected else DONE
 
 
@@ -183,10 +181,6 @@ def last_line(report: Report, config: JobConfig) -> str:
     where = f" (see {config.rejects})" if report.rejected else ""
     counts = f"{report.changed:,} changed, {report.rejected:,} rejected{where}"
     return f"{report.rows:,} rows in {config.output}: {counts}"
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The options of the command line and what its help says of them. Defaults are the configurations' own."""
+"""The options of a job and what their help says; those of its corrector are `apps.gec.options`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -21,10 +21,4 @@ Workers = Annotated[
     ),
 ]
 BatchSize = Annotated[int, typer.Option(help="Sentences that the model reads together, in each process.")]
-Model = Annotated[str | None, typer.Option(help="A local path or hub id.")]
-Drafter = Annotated[str, typer.Option(help="How guesses are made; never changes the text.")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Dtype = Annotated[str, typer.Option(help="auto, float32, bfloat16 ...")]
-Caution = Annotated[float, typer.Option(help="Higher: fewer, surer edits.")]
-Prompt = Annotated[str | None, typer.Option(help="A template with {text}.")]
 Stats = Annotated[bool, typer.Option("--stats", help="Print counts and speed at the end.")]

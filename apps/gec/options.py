@@ -1,0 +1,36 @@
+"""The options that correcting and batch jobs share, with their help. Defaults are `CorrectorConfig`'s. Knows typer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from .config import CorrectorConfig
+
+DEFAULTS = CorrectorConfig()
+
+
+@dataclass(frozen=True)
+class CorrectorOptions:
+    """Which model corrects, and how."""
+
+    model: Annotated[
+        str | None, typer.Option(help="Folder or hub id of a model.", show_default="the shipped one")
+    ] = DEFAULTS.model
+    prompt: Annotated[
+        str | None, typer.Option(help="Template with {text}.", show_default="what the model's family wants")
+    ] = DEFAULTS.prompt
+    drafter: Annotated[
+        str, typer.Option(help="How guesses are made (none: plain decoding); never changes the text.")
+    ] = DEFAULTS.drafter
+    caution: Annotated[
+        float, typer.Option(help="Logits added to copying the source: higher means fewer, surer edits.")
+    ] = DEFAULTS.caution
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N.")] = DEFAULTS.device
+    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16, float16.")] = DEFAULTS.dtype
+
+    def config(self, **more: Any) -> CorrectorConfig:
+        """These, and `more` fields of it. Raises ValueError, naming the value and the remedy."""
+        return CorrectorConfig(**vars(self), **more)
