@@ -116,6 +116,11 @@ class FaissStore(SimilaritySearch):
         manifest = self._collection.manifest
         return self._collection.config.choose(manifest.index, manifest.count)[1]
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether searches find the nearest for certain: the index is flat now."""
+        return self._collection.answer(lambda view: view.index is None or view.index.exact)
+
     def __len__(self) -> int:
         """Number of passages."""
         return self._collection.manifest.count
@@ -265,7 +270,7 @@ class FaissStore(SimilaritySearch):
 
         A pair of query and passage has the same score, to the last bit, whatever it is searched together
         with, and equal scores stand in the order of their ids: a batch answers what its queries would
-        answer one by one. Over a flat index the answer is exact.
+        answer one by one. Over a flat index the answer is exact; else a search for more may find nearer ones.
         """
         return self._collection.answer(lambda view: self._nearest(view, matrix, k, filter))
 

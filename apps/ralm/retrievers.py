@@ -1,7 +1,10 @@
 """Retrievers as speculation needs them: encode once, search in batches, and score a few cached passages alone.
 
-Knows stores and retrievers. Does not know language models. A passage is named by its id; what a search returns
-depends on its query alone, not on the batch.
+Knows stores and retrievers. Does not know language models. A passage is named by its id. The answer to a query is
+the first passage that a search returns, and depends on the query alone: not on the batch, and not on `k`. Plain
+retrieval asks for the answer alone, a verification for more, and both must get the same one. Exact search sees to
+that by itself. An approximate index finds nearer passages where it looks for more: the answer is what it finds when
+it is asked for `DEPTH`, however many are wanted.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from retrieval.storage.metric import Floats, Metric
 
 from .cache import DocumentCache, ScoredCache, VectorCache
 
+#: Passages that an approximate index is always asked for.
+DEPTH = 20
 Score = Callable[[str, Sequence[str]], Sequence[float]]
 """(query, texts) -> the retriever's own scores of these texts, higher is better"""
 
@@ -44,7 +49,10 @@ class Retriever(ABC):
 
     @abstractmethod
     def search(self, queries: Sequence[Query], k: int) -> list[list[str]]:
-        """Ids of the k best passages of each query, best first; fewer or none where there are no more."""
+        """Ids of the k best passages of each query, best first; fewer or none where there are no more.
+
+        The first of them is the same for every k; see `of_one_depth` for an index of which that is not true.
+        """
 
     @abstractmethod
     def text(self, name: str) -> str:
@@ -53,6 +61,15 @@ class Retriever(ABC):
     @abstractmethod
     def cache(self) -> DocumentCache:
         """An empty cache that ranks as this retriever does."""
+
+
+def of_one_depth(search: Callable[[int], list[list[str]]], k: int) -> list[list[str]]:
+    """What `search(k)` finds for some queries, but first, whatever k is, what `search(DEPTH)` does."""
+    found = search(DEPTH)
+    if k <= DEPTH:
+        return [names[:k] for names in found]
+    more = search(k)
+    return [list(dict.fromkeys(names + others))[:k] for names, others in zip(found, more, strict=True)]
 
 
 class DenseRetriever(Retriever):
@@ -70,7 +87,12 @@ class DenseRetriever(Retriever):
         ]
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[str]]:
-        return self.store.search_vectors(np.stack([_vector(query) for query in queries]), k).ids
+        matrix = np.stack([_vector(query) for query in queries])
+
+        def found(depth: int) -> list[list[str]]:
+            return self.store.search_vectors(matrix, depth).ids
+
+        return found(k) if self.store.is_exact else of_one_depth(found, k)
 
     def text(self, name: str) -> str:
         return _only(self.store.get_by_ids([name]), name)
@@ -100,7 +122,8 @@ class LangChainRetriever(Retriever):
     """Any LangChain retriever or vector store; `score` ranks cached texts as the retriever would.
 
     A `VectorStore` with embeddings needs none: its passages are embedded again and compared by cosine. Only the
-    speed hangs on how well the two agree. Texts that were returned stay in memory.
+    speed hangs on how well the two agree. Texts that were found stay in memory. A `VectorStore` may be approximate
+    and is always asked for `DEPTH` passages; whether it answers a query alike every time is its own affair.
 
     Raises:
         ValueError: there is no way to score a passage without asking the retriever.
@@ -126,7 +149,15 @@ class LangChainRetriever(Retriever):
         return [Query(text, vector) for text, vector in zip(texts, vectors, strict=True)]
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[str]]:
-        return [[self._note(found) for found in self._found(query.text, k)] for query in queries]
+        if not isinstance(self.retriever, VectorStore):
+            # Not every retriever knows `k`; what is beyond it is of no use here.
+            return [self._noted(self.retriever.invoke(query.text)[:k]) for query in queries]
+        store = self.retriever
+
+        def found(depth: int) -> list[list[str]]:
+            return [self._noted(store.similarity_search(query.text, k=depth)) for query in queries]
+
+        return of_one_depth(found, k)
 
     def text(self, name: str) -> str:
         return self._texts[name]
@@ -137,16 +168,10 @@ class LangChainRetriever(Retriever):
         score = self._score
         return ScoredCache(lambda query, names: score(query, [self._texts[name] for name in names]))
 
-    def _found(self, query: str, k: int) -> list[Document]:
-        if isinstance(self.retriever, VectorStore):
-            return self.retriever.similarity_search(query, k=k)
-        # Not every retriever knows `k`; what is beyond it is of no use here.
-        return self.retriever.invoke(query)[:k]
-
-    def _note(self, document: Document) -> str:
-        name = document.id or content_id(document.page_content, document.metadata)
-        self._texts[name] = document.page_content
-        return name
+    def _noted(self, documents: Sequence[Document]) -> list[str]:
+        names = [found.id or content_id(found.page_content, found.metadata) for found in documents]
+        self._texts.update(zip(names, (found.page_content for found in documents), strict=True))
+        return names
 
     def _embedded(self, names: Sequence[str]) -> Floats:
         assert self._embedding is not None

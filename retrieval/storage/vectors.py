@@ -139,7 +139,10 @@ class VectorIndex:
         return np.asarray(self.faiss.reconstruct_batch(labels), dtype=np.float32).reshape(-1, self.dimension)
 
     def candidates(self, queries: Floats, k: int, allowed: Labels | None = None) -> tuple[Floats, Labels]:
-        """FAISS's k nearest per query, among the allowed labels: scores and labels `[Q, k]`, -1 where none."""
+        """FAISS's k nearest per query, among the allowed labels: scores and labels `[Q, k]`, -1 where none.
+
+        What an approximate index finds for a query does not hang on the batch, but the best of it on k.
+        """
         # One query reads the vectors from memory once; from three on, a matrix product over blocks of them
         # is cheaper than one reading per query. FAISS by itself changes over far too late for few cores.
         few = 3 * self.dimension
@@ -149,10 +152,23 @@ class VectorIndex:
         if self.kind == "hnsw":
             options = faiss.SearchParametersHNSW(sel=keep, efSearch=max(self.config.ef_search, k))
         elif self.kind == "ivfpq":
-            options = faiss.SearchParametersIVF(sel=keep, nprobe=self.config.nprobe)
+            return self._probed(queries, k, keep)
         else:
             options = faiss.SearchParameters(sel=keep) if keep else None
         scores, labels = self.faiss.search(queries, k, params=options)
+        return scores, labels
+
+    def _probed(self, queries: Floats, k: int, keep: Any) -> tuple[Floats, Labels]:
+        """IVF-PQ's candidates. Clusters are chosen for one query at a time: rounding may choose others in a batch."""
+        options = faiss.SearchParametersIVF(sel=keep, nprobe=min(self.config.nprobe, self.faiss.nlist))
+        chosen = [self.faiss.quantizer.search(query[None], options.nprobe) for query in queries]
+        distances, clusters = (np.concatenate(part) for part in zip(*chosen, strict=True))
+        scores = np.empty((len(queries), k), dtype=np.float32)
+        labels = np.empty((len(queries), k), dtype=np.int64)
+        queries = np.ascontiguousarray(queries)
+        pointers = [faiss.swig_ptr(array) for array in (clusters, distances, scores, labels)]
+        # FAISS's Python layer over this takes no options.
+        self.faiss.search_preassigned_c(len(queries), faiss.swig_ptr(queries), k, *pointers, False, options)
         return scores, labels
 
     def _selector(self, allowed: Labels | None) -> Any:

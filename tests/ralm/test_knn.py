@@ -18,7 +18,8 @@ from apps.ralm.knn.datastore import Neighbours
 from apps.ralm.knn.mixture import mix
 from apps.ralm.knn.perplexity import perplexity
 from core import SamplingParams
-from tests.core.models import word_tokenizer
+from retrieval.storage.vectors import IndexConfig
+from tests.core.models import FIRST_WORD, VOCAB, word_tokenizer
 from tests.ralm.corpora import PROMPTS, SAMPLING, documents, engine
 
 TEXTS = [" ".join(document.page_content for document in documents()[i : i + 8]) for i in range(0, 40, 8)]
@@ -175,6 +176,21 @@ def test_speculation_over_an_approximate_index_writes_what_plain_search_in_it_wr
     ]
 
 
+@pytest.mark.parametrize("index", ["hnsw", "ivfpq"])
+def test_an_index_that_finds_more_where_more_is_asked_for_writes_the_same(tmp_path: Path, index: str) -> None:
+    """Verifications bring more neighbours than plain KNN-LM asks for."""
+    rng = np.random.default_rng(0)
+    keys, tokens = rng.standard_normal((3000, 32)), rng.integers(FIRST_WORD, VOCAB, 3000)
+    careless = IndexConfig(m=4, ef_construction=8, ef_search=1, train_at=1000, code_bytes=2, nprobe=2)
+    store = Datastore.write(tmp_path, [(keys, tokens)], 3000, index=index, config=careless)
+    config = KnnConfig(k=2, weight=0.9, bandwidth=10.0)
+    for sampling in SAMPLING.values():
+        plain = KnnLM(engine("none"), store, mode="sequential", config=config).generate(PROMPTS[:1], sampling)
+        for parts in (PARTS[0], PARTS[-1]):
+            ours = KnnLM(engine("none"), store, config=config, speculation=parts)
+            assert ours.generate(PROMPTS[:1], sampling)[0].token_ids == plain[0].token_ids
+
+
 def test_neighbours_change_what_is_written(datastore: Datastore) -> None:
     params = SamplingParams(max_new_tokens=12)
     with_them = KnnLM(engine("none"), datastore, config=CONFIG).generate(PROMPTS, params)
@@ -184,8 +200,6 @@ def test_neighbours_change_what_is_written(datastore: Datastore) -> None:
 
 @pytest.mark.parametrize("index", ["hnsw", "ivfpq"])
 def test_approximate_indexes_are_kept_on_disk_and_answer_alike_in_batches(tmp_path: Path, index: str) -> None:
-    from retrieval.storage.vectors import IndexConfig
-
     keys = np.random.default_rng(0).standard_normal((3000, 8))
     config = IndexConfig(train_at=2000)
     Datastore.write(tmp_path, [(keys[:1000], np.arange(1000)), (keys[1000:], np.arange(2000))], 3000, index=index,

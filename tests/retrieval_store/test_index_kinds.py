@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from retrieval.storage.vectors import IndexConfig
+from retrieval.storage.metric import Metric
+from retrieval.storage.vectors import IndexConfig, VectorIndex
 
 from .conftest import Opener
 from .counting import random_matrix
@@ -107,3 +108,23 @@ def test_a_store_emptied_and_filled_again_works_in_every_kind(opened: Opener) ->
             ]
             store.delete()
             assert store.search_vectors(random_matrix(1), k=1).ids == [[]]
+
+
+@pytest.mark.parametrize("metric", ["cosine", "l2"])
+def test_ivfpq_probes_the_same_clusters_for_a_query_alone_and_among_others(metric: str) -> None:
+    """Each query stands midway between two centroids, so that a rounding error decides."""
+    index = VectorIndex("ivfpq", Metric(metric), 32, IndexConfig(nprobe=1, code_bytes=8))
+    matrix = index.metric.prepared(random_matrix(2000, 32), 32)
+    index.train(matrix)
+    index.add(np.arange(2000), matrix)
+    centroids = index.faiss.quantizer.reconstruct_n(0, index.faiss.nlist)
+    apart = ((centroids[:, None] - centroids[None]) ** 2).sum(-1) + 1e9 * np.eye(len(centroids))
+    nearest = centroids[apart.argmin(1)]
+    queries = (centroids + nearest) / 2
+    if metric == "cosine":
+        across = centroids - nearest
+        share = (queries * across).sum(1) / (across * across).sum(1)
+        queries -= share[:, None] * across
+    _, together = index.candidates(queries, 10)
+    alone = [index.candidates(query[None], 10)[1][0] for query in queries]
+    np.testing.assert_array_equal(together, alone)

@@ -2,7 +2,9 @@
 
 Knows vectors and token ids. Does not know models (`building` does). Keys are a memory-mapped float16 file, tokens a
 memory-mapped int32 one; HNSW and IVF-PQ have an index file beside them, an exact search is made from the keys. A
-search's answer depends on its query alone, not on the batch. Q queries, n entries, D dimensions.
+search's answer depends on its query alone, not on the batch, and up to `DEPTH` the k nearest are the first of the
+k + 1 nearest: an approximate index, which finds nearer ones where it looks for more, looks for `DEPTH` at least.
+Q queries, n entries, D dimensions.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ FORMAT = 1
 _METRIC = Metric("l2")
 _BLOCK = 65_536
 _SPARE = 16
+#: Neighbours that an approximate index is asked for at least.
+DEPTH = 64
 #: Queries from which on one product over all keys is quicker than reading them for each.
 _MANY = 3
 
@@ -112,9 +116,6 @@ class Datastore:
         Raises ValueError for queries of another dimension.
         """
         queries = _METRIC.prepared(queries, self.dimension)
-        if not self._index.exact:
-            # An approximate search of many at once may probe other clusters than one by one.
-            return [self._search(query[None], k)[0] for query in queries]
         return self._search(queries, k)
 
     def neighbours(self, query: Floats, labels: Labels, k: int) -> Neighbours:
@@ -132,7 +133,8 @@ class Datastore:
     def _search(self, queries: Floats, k: int) -> list[Neighbours]:
         """FAISS's candidates, measured again; it searches on while one beyond them may be as near as the k-th."""
         found: list[Neighbours | None] = [None] * len(queries)
-        left, fetch = list(range(len(queries))), min(len(self), k + _SPARE)
+        least = k if self._index.exact else max(k, DEPTH)
+        left, fetch = list(range(len(queries))), min(len(self), least + _SPARE)
         while left:
             rough, labels = self._candidates(queries[left], fetch)
             unsure = []
@@ -140,8 +142,8 @@ class Datastore:
                 some = some[some >= 0]
                 found[row] = best = self.neighbours(queries[row], np.asarray(some, dtype=np.int64), k)
                 margin = 2 * _METRIC.rounding(queries[row], self._index.longest)
-                is_settled = len(some) == len(self) or near[len(some) - 1] - margin > best.distances[-1]
-                if self._index.exact and not is_settled:
+                is_all = not self._index.exact or len(some) == len(self)
+                if not is_all and near[len(some) - 1] - margin <= best.distances[-1]:
                     unsure.append(row)
             left, fetch = unsure, min(len(self), 4 * fetch)
         return [one for one in found if one is not None]

@@ -27,15 +27,13 @@ from ..scheduler import Plan, Scheduler
 from ..stats import RetrievalStats
 from .cache import NeighbourCache
 from .config import KnnConfig
-from .datastore import Datastore, Neighbours
+from .datastore import DEPTH, Datastore, Neighbours
 from .mixture import KnnTransform, Lookup, Step, mix
 
 #: Tokens that are written at a time where nothing is guessed.
 _PLAIN = 4
 #: Tokens that are drafted at a time while a verification runs.
 _AHEAD = 2
-#: Neighbours that a verification brings into the cache, at least; only `k` of them are ever mixed.
-_BROUGHT = 64
 
 
 @dataclass(eq=False)
@@ -75,8 +73,8 @@ class KnnSpeculation:
         self._config = config
         self._speculation = speculation
         self._stats = stats
-        # A search for a few more costs next to nothing.
-        self._brought = _BROUGHT if speculation.prefetch > 1 else 1
+        # A search for more than the k that are mixed costs next to nothing, and up to DEPTH finds the same k.
+        self._brought = DEPTH if speculation.prefetch > 1 else 1
 
     def write(self, rows: Sequence[KnnRow]) -> None:
         """Write all rows to their ends. Errors of the datastore are raised here; no thread outlives the call."""
