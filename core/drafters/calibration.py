@@ -5,7 +5,7 @@ Knows counts under hashable keys. Does not know what a key means.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 
 
 class Calibration:
@@ -40,3 +40,8 @@ class Calibration:
             counts[0] *= 0.5
             counts[1] *= 0.5
         self._estimates[key] = counts[0] / counts[1]
+
+    def record_all(self, trials: Iterable[tuple[Hashable, bool]]) -> None:
+        """Keys, and whether their guesses were accepted, as `trials.tried` finds them."""
+        for key, accepted in trials:
+            self.record(key, accepted)

@@ -45,8 +45,7 @@ class Jacobi(Drafter):
     def observe(
         self, rows: Seq[Sequence], trees: Seq[DraftTree], verdicts: Seq[Verdict], output: PassOutput
     ) -> None:
-        for depth, accepted in tried(trees, verdicts):
-            self._calibration.record(depth, accepted)
+        self._calibration.record_all(tried(trees, verdicts))
         best = best_tokens(trees, output)
         for row, tree, verdict in zip(rows, trees, verdicts, strict=True):
             here, best = best[: 1 + len(tree)], best[1 + len(tree) :]

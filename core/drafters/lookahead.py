@@ -90,8 +90,7 @@ class Lookahead(Drafter):
     def observe(
         self, rows: Seq[Sequence], trees: Seq[DraftTree], verdicts: Seq[Verdict], output: PassOutput
     ) -> None:
-        for key, accepted in tried(trees, verdicts):
-            self._calibration.record(key, accepted)
+        self._calibration.record_all(tried(trees, verdicts))
         best = best_tokens(trees, output)
         for row, tree, verdict in zip(rows, trees, verdicts, strict=True):
             here, best = best[: 1 + len(tree)], best[1 + len(tree) :]

@@ -46,8 +46,7 @@ class ProductTrees:
         return best_first((0, -1), children, limit)
 
     def learn(self, trees: Seq[DraftTree], verdicts: Seq[Verdict]) -> None:
-        for cell, accepted in tried(trees, verdicts):
-            self._calibration.record(cell, accepted)
+        self._calibration.record_all(tried(trees, verdicts))
 
 
 def _prior(cell: tuple[str, int, int, int]) -> float:

@@ -95,8 +95,7 @@ class Sad(Drafter):
     def observe(
         self, rows: Seq[Sequence], trees: Seq[DraftTree], verdicts: Seq[Verdict], output: PassOutput
     ) -> None:
-        for run, accepted in tried(trees, verdicts):
-            self._calibration.record(run, accepted)
+        self._calibration.record_all(tried(trees, verdicts))
 
     def end(self, row: Sequence) -> None:
         self._rows.pop(row.id)

@@ -88,8 +88,7 @@ class Sam(Drafter):
     def observe(
         self, rows: Seq[Sequence], trees: Seq[DraftTree], verdicts: Seq[Verdict], output: PassOutput
     ) -> None:
-        for key, accepted in tried(trees, verdicts):
-            self._calibration.record(key, accepted)
+        self._calibration.record_all(tried(trees, verdicts))
 
     def end(self, row: Sequence) -> None:
         self._rows.pop(row.id)

@@ -111,8 +111,7 @@ class TextDraftModel(Drafter):
     def observe(
         self, rows: Seq[Sequence], trees: Seq[DraftTree], verdicts: Seq[Verdict], output: PassOutput
     ) -> None:
-        for cell, accepted in tried(trees, verdicts):
-            self._calibration.record(cell, accepted)
+        self._calibration.record_all(tried(trees, verdicts))
         known = [(row, self._rows[row.id]) for row in rows if row.id in self._rows]
         inner_verdicts = []
         for row, translated in known:

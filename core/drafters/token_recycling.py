@@ -64,8 +64,7 @@ class TokenRecycling(Drafter):
     def observe(
         self, rows: Seq[Sequence], trees: Seq[DraftTree], verdicts: Seq[Verdict], output: PassOutput
     ) -> None:
-        for rank, accepted in tried(trees, verdicts):
-            self._calibration.record(rank, accepted)
+        self._calibration.record_all(tried(trees, verdicts))
         tokens, _ = top_tokens(trees, output, self._successors.shape[1])
         contexts: list[int] = []
         for row, tree in zip(rows, trees, strict=True):

@@ -80,8 +80,7 @@ class TreeDrafter(Drafter):
     def observe(
         self, rows: Seq[Sequence], trees: Seq[DraftTree], verdicts: Seq[Verdict], output: PassOutput
     ) -> None:
-        for cell, accepted in tried(trees, verdicts):
-            self.calibration.record(cell, accepted)
+        self.calibration.record_all(tried(trees, verdicts))
         num_accepted = sum(len(verdict.path) for verdict in verdicts)
         self.pace.finish(num_accepted + len(rows), num_accepted)
 

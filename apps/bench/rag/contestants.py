@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from apps.bench.contestants import PROMPT_LOOKUP_TOKENS, THREADS, Contestant, Setting
+from apps.bench.contestants import PROMPT_LOOKUP_TOKENS, THREADS, Contestant
 
 BASELINE = "transformers greedy float32"
 PLAIN = "echodraft none float32"
-_CTRANSLATE2 = tuple(Setting(f"{count} thread{'s' * (count > 1)}", count) for count in (1, 2))
 CONTESTANTS = (
     Contestant(BASELINE, "chat_transformers", THREADS, {"dtype": "float32"}),
     Contestant(
@@ -25,6 +24,6 @@ CONTESTANTS = (
     ),
     Contestant("echodraft copy float32", "chat_engine", THREADS, {"drafter": "copy", "dtype": "float32"}),
     Contestant("echodraft copy int8", "chat_engine", THREADS, {"drafter": "copy", "dtype": "int8"}),
-    Contestant("CTranslate2 float32", "chat_ctranslate2", _CTRANSLATE2, {"compute_type": "float32"}),
-    Contestant("CTranslate2 int8", "chat_ctranslate2", _CTRANSLATE2, {"compute_type": "int8"}),
+    Contestant("CTranslate2 float32", "chat_ctranslate2", THREADS, {"compute_type": "float32"}),
+    Contestant("CTranslate2 int8", "chat_ctranslate2", THREADS, {"compute_type": "int8"}),
 )

@@ -84,8 +84,7 @@ class Datastore(Drafter):
     def observe(
         self, rows: Seq[Sequence], trees: Seq[DraftTree], verdicts: Seq[Verdict], output: PassOutput
     ) -> None:
-        for key, accepted in tried(trees, verdicts):
-            self._calibration.record(key, accepted)
+        self._calibration.record_all(tried(trees, verdicts))
 
     def end(self, row: Sequence) -> None:
         room = self._max_learnt - len(self._learnt)
