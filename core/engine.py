@@ -22,6 +22,7 @@ from core.budget import ASSUMED_DOUBLING, Budget, MeasuredBudget
 from core.choosing import Chooser
 from core.drafters.base import Drafter
 from core.packing import PackedRow
+from core.rows import new_row
 from core.slots import Slots
 from core.targets.base import Target
 from core.text import TextStream
@@ -126,7 +127,7 @@ class Engine:
         try:
             while any(row.finish_reason is None for row in rows):
                 self.step()
-            return [self._completion(row) for row in rows]
+            return [self.completion(row) for row in rows]
         finally:
             for row in rows:
                 self.cancel(row)
@@ -172,7 +173,11 @@ class Engine:
 
         Raises ValueError for a row that was cancelled.
         """
-        return self._completion(row)
+        assert row.finish_reason is not None, "the row is still running"
+        stream = self._streams.pop(row.id, None)
+        if stream is None:
+            raise ValueError(f"row {row.id} was cancelled, or its completion was taken before")
+        return Completion(stream.text, row.output_ids, row.finish_reason, row.stats)
 
     @torch.inference_mode()
     def step(self) -> None:
@@ -249,37 +254,8 @@ class Engine:
     # -- rows come and go -----------------------------------------------------------------------------
 
     def _prepare(self, request: Request, params: SamplingParams | None) -> Sequence:
-        """A row for the request. Raises ValueError, with the numbers, for one that cannot fit."""
         chosen = request.params or params or SamplingParams()
-        prompt = self._encode(request.prompt, special=True)
-        tokens = self.target.start_tokens(prompt)
-        room = self.target.max_length - len(tokens)
-        if self.target.is_encoder_decoder and len(prompt) > self.target.max_length:
-            raise ValueError(
-                f"the prompt has {len(prompt)} tokens, but the encoder has positions for {self.target.max_length}; "
-                "split the text"
-            )
-        if room < 1:
-            raise ValueError(
-                f"the prompt has {len(tokens)} tokens, but the model's context holds {self.target.max_length} "
-                "with at least one to write; shorten the prompt"
-            )
-        return Sequence(
-            id=next(self._ids),
-            request=request,
-            params=chosen,
-            prompt_ids=prompt,
-            tokens=tokens,
-            source_ids=[self._encode(source) for source in request.sources],
-            prediction_ids=None if request.prediction is None else self._encode(request.prediction),
-            max_tokens=min(chosen.max_new_tokens, room),
-        )
-
-    def _encode(self, text: str | Seq[int], special: bool = False) -> list[int]:
-        if not isinstance(text, str):
-            return list(text)
-        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=special)
-        return ids
+        return new_row(next(self._ids), request, chosen, self.target, self.tokenizer)
 
     def _enqueue(self, row: Sequence) -> None:
         with self._lock:
@@ -325,10 +301,3 @@ class Engine:
         finally:
             self.cancel(row)
             self._streams.pop(row.id, None)
-
-    def _completion(self, row: Sequence) -> Completion:
-        assert row.finish_reason is not None, "the row is still running"
-        stream = self._streams.pop(row.id, None)
-        if stream is None:
-            raise ValueError(f"row {row.id} was cancelled, or its completion was taken before")
-        return Completion(stream.text, row.output_ids, row.finish_reason, row.stats)

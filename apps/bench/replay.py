@@ -3,13 +3,11 @@
 Forced replay: the recorded answer is taken as what the target says, so each drafter sees the very texts it would have
 seen, and its guesses are judged by the record. With a model the target's passes are really run (their time is told);
 with `--count-only` they are not. Same tokenizer for all; tokens per pass count the token that the target gives for
-nothing. The recordings are LLMA's (Yang et al. 2304.04487): 100 answers from ten passages each, 100 summaries.
+nothing.
 """
 
 from __future__ import annotations
 
-import json
-import re
 import time
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from apps.bench.recordings import SETS, Item, load_items
 from apps.bench.report import hardware, print_table, publish, say
 from apps.gec.metrics.corpora import DEFAULT_FOLDER
 
@@ -26,11 +25,8 @@ if TYPE_CHECKING:
     from core.drafters.base import Drafter
     from core.types import DraftTree, Sequence
 
-SETS = {"rag": "qa/llma_rag.jsonl", "cnndm": "qa/llma_cnndm.jsonl"}
 #: Baselines keep the lengths they were published with; more room than that does not help them.
 RIVALS = ("llma", "prompt_lookup")
-#: Summaries were recorded behind their number.
-_NUMBER = re.compile(r"^\d+####")
 
 
 @dataclass(frozen=True)
@@ -49,15 +45,6 @@ class ReplayBench:
         for name, least in (("items", self.items), ("limits", min(self.limits, default=0))):
             if least < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-
-
-@dataclass(frozen=True)
-class Item:
-    """One recording as token ids: the prompt holds the passages, `output` is what was answered."""
-
-    prompt: list[int]
-    sources: list[list[int]]
-    output: list[int]
 
 
 @dataclass
@@ -100,24 +87,6 @@ class Clock:
 
     def __exit__(self, *_: object) -> None:
         self.spent += time.thread_time()
-
-
-def load_items(path: Path, encode: Callable[[str], list[int]], limit: int) -> list[Item]:
-    """The first `limit` recordings; passages stand in the prompt as LLMA's own program puts them."""
-    if not path.exists():
-        raise FileNotFoundError(f"{path} is not here; give the folder of the recordings with --data")
-    items = []
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            row = json.loads(line)
-            passages = "\n".join(row["docs"])
-            is_whole = row["docs"][0] in row["query"]
-            prompt = row["query"] if is_whole else f"docs:\n{passages}\nquery: {row['query']}\nanswer:"
-            answer = _NUMBER.sub("", row["result"]["text"])
-            items.append(Item(encode(prompt), [encode(passage) for passage in row["docs"]], encode(answer)))
-            if len(items) == limit:
-                break
-    return items
 
 
 def count(drafter: Drafter, items: Seq[Item], limit: int) -> Tally:

@@ -1,6 +1,6 @@
 """How a target's passes reach its device: as they come, or in few shapes at fixed addresses.
 
-Knows passes, buffers and buckets. Does not know model families, nor how a call is captured (`cuda_graphs`).
+Knows passes and buckets. Does not know model families, nor how a call is captured (`cuda_graphs`).
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import logging
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from math import prod
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 
 from core.cache import RaggedCache
 from core.packing import Pass
+from core.targets.static_pass import Shape, StaticPass
 
 _LOG = logging.getLogger(__name__)
 
@@ -101,17 +101,6 @@ class EagerRunner:
 
     def run(self, call: Call, batch: Pass, need_hidden: bool) -> PassOutput:
         return call(batch, need_hidden)
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What a captured call was made for."""
-
-    num_rows: int
-    num_queries: int
-    key_length: int
-    source_key_length: int
-    need_hidden: bool
 
 
 class StaticRunner:
@@ -227,57 +216,6 @@ class StaticRunner:
         if place is None or place.numel() < output.numel():
             place = self._places[name] = output.new_empty(output.numel())
         return place[: output.numel()].view(output.shape).copy_(output)
-
-
-class StaticPass:
-    """The inputs of one shape: `batch` on the device, and its twin on the host that `fill` writes."""
-
-    def __init__(self, shape: Shape, dtype: torch.dtype, device: torch.device) -> None:
-        rows, queries = shape.num_rows, shape.num_queries
-        layout: dict[str, tuple[tuple[int, ...], torch.dtype]] = {
-            "lengths": ((rows,), torch.int64),
-            "source_lengths": ((rows,), torch.int64),
-            "tokens": ((rows, queries), torch.int64),
-            "positions": ((rows, queries), torch.int64),
-            "tree_mask": ((rows, queries, queries + 1), dtype),
-        }
-        size = sum(prod(sizes) * kind.itemsize for sizes, kind in layout.values())
-        on_gpu = device.type == "cuda"
-        self._host = torch.zeros(size, dtype=torch.uint8, pin_memory=on_gpu)
-        self._device = torch.zeros(size, dtype=torch.uint8, device=device)
-        self._inputs = _views(self._host, layout)
-        self._copied = torch.cuda.Event() if on_gpu else None
-        # Without host lengths a pass cannot take the short cuts that would bake them into a captured call.
-        self.batch = Pass(
-            **_views(self._device, layout),
-            host_lengths=(),
-            key_length=shape.key_length,
-            source_key_length=shape.source_key_length,
-        )
-
-    def fill(self, batch: Pass) -> None:
-        """Copy a pass in, with one host-to-device copy. Padding rows become token 0 at position 0 of slot 0."""
-        if self._copied is not None:
-            self._copied.synchronize()
-        num_rows = batch.tokens.shape[0]
-        for name, static in self._inputs.items():
-            given: torch.Tensor | None = getattr(batch, name)
-            if given is not None:
-                static[:num_rows] = given
-                static[num_rows:] = 0
-        self._device.copy_(self._host, non_blocking=True)
-        if self._copied is not None:
-            self._copied.record()
-
-
-def _views(buffer: torch.Tensor, layout: dict[str, tuple[tuple[int, ...], torch.dtype]]) -> dict[str, Any]:
-    """Tensors that lie one behind the other in a buffer of bytes; the widest numbers come first."""
-    views, start = {}, 0
-    for name, (sizes, kind) in layout.items():
-        end = start + prod(sizes) * kind.itemsize
-        views[name] = buffer[start:end].view(kind).view(sizes)
-        start = end
-    return views
 
 
 def call_again(call: Replay) -> Replay:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from apps.bench.replay import Item, PassRunner, ReplayBench, count, load_items
+from apps.bench.recordings import Item, load_items
+from apps.bench.replay import PassRunner, ReplayBench, count
 from core.drafters.base import Drafter
 from core.drafters.copy import Copy
 from core.drafters.llma import Llma
