@@ -160,6 +160,10 @@ def test_the_shipped_handbook_makes_thirty_to_sixty_passages(tmp_path: Path) -> 
         "How many edits does the correction memory keep?": "20,000",
         "Which exit code means that a job was interrupted?": "130",
         "What is the default for max_new_tokens?": "256",
+        "What does the option --workers say?": "--workers",
+        "Which drafter takes several draft models?": "spec_infer",
+        "How is a drafter trained to agree with its target?": "core.alignment",
+        "What is FLARE?": "--method",
     }
     for question, told in questions.items():
         assert any(told in source.text for source in library.find(question, 3)), question
