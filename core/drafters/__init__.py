@@ -82,6 +82,10 @@ NEED_OPTIONS = {
 }
 
 
+class MissingOptionError(ValueError):
+    """A drafter was asked for without the option that it cannot be made without."""
+
+
 def names() -> list[str]:
     """Every drafter by name."""
     return sorted(FACTORIES)
@@ -96,8 +100,8 @@ def create(name: str, target: Target, **options: Any) -> Drafter:
     """The drafter of that name, with state of its own; names joined by "+" ("copy+suffix_decoding") are merged, and
     options of a part are then given under its name (`draft_model={"model": PATH}`).
 
-    Raises ValueError for an unknown name and TypeError, naming it, for an option that the drafter does not have, or
-    cannot be made without.
+    Raises ValueError for an unknown name, MissingOptionError for an option that the drafter cannot be made without, and
+    TypeError, naming it, for one that it does not have.
     """
     if "+" in name:
         return _merged(target, name, **options)
@@ -107,5 +111,7 @@ def create(name: str, target: Target, **options: Any) -> Drafter:
         )
     needed = NEED_OPTIONS.get(name)
     if needed is not None and needed not in options:
-        raise TypeError(f"drafter {name!r} needs the option {needed!r}: a folder or hub id")
+        raise MissingOptionError(
+            f"drafter {name!r} needs the option {needed!r}, a folder or hub id; give it in drafter_options"
+        )
     return FACTORIES[name](target, **options)

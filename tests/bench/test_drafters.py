@@ -184,7 +184,7 @@ def test_a_draft_model_is_loaded_once_and_its_drafters_are_made_anew(model: Path
     _, (nowhere,) = entries(target, ["draft_model"], {"draft_model": {"model": "./none"}}, [])
     assert nowhere.reason.startswith("no model folder at './none'")
     _, (bare,) = entries(target, ["draft_model"], {}, [])
-    assert bare.reason.endswith("give it with --option draft_model.OPTION=VALUE")
+    assert bare.reason.endswith("here with --option draft_model.OPTION=VALUE")
 
 
 def test_options_are_read_by_drafter() -> None:

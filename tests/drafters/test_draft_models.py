@@ -116,7 +116,9 @@ def test_what_cannot_draft_for_a_target_is_refused_with_the_reason() -> None:
     with pytest.raises(ValueError, match="spec_infer needs at least one draft model"):
         drafters.create("spec_infer", llama, models=[])
     for name, option in drafters.NEED_OPTIONS.items():
-        with pytest.raises(TypeError, match=f"drafter '{name}' needs the option '{option}'"):
+        with pytest.raises(
+            drafters.MissingOptionError, match=f"drafter '{name}' needs the option '{option}'"
+        ):
             drafters.create(name, llama)
     with pytest.raises(ValueError, match="belong to a drafter's name"):
         Engine(llama, word_tokenizer(), drafters.create("none", llama), drafter_options={"width": 1})

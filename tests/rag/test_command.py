@@ -100,6 +100,10 @@ def test_eval_measures_a_file_of_questions(library: Path, chat_folder: Path, tmp
             ("ask", "Why?", "--model", "MODEL", "--index", "INDEX", "--drafter", "psychic"),
             "unknown drafter 'psychic'",
         ),
+        (
+            ("ask", "Why?", "--model", "MODEL", "--index", "INDEX", "--drafter", "draft_model"),
+            "needs the option 'model'",
+        ),
         (("ask", "Why?", "--model", "MODEL", "--index", "INDEX", "--k", "0"), "k=0"),
         (("chat", "--model", "MODEL", "--index", "INDEX", "--follow-ups", "guess"), "'guess' is not a way"),
         (("index", "nowhere.txt", "--index", "NEW"), "does not exist"),

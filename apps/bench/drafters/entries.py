@@ -84,8 +84,8 @@ def entries(
     for name in chosen:
         try:
             make = _maker(target, name, options.get(name, {}))
-        except TypeError as problem:
-            failures.append(Failure(name, f"{problem}; give it with --option {name}.OPTION=VALUE"))
+        except (TypeError, drafters.MissingOptionError) as problem:
+            failures.append(Failure(name, f"{problem}; here with --option {name}.OPTION=VALUE"))
         except (ValueError, OSError) as problem:
             failures.append(Failure(name, str(problem).split("\n")[0]))
         else:
