@@ -20,6 +20,7 @@ from typing import Annotated, Any
 
 import typer
 
+from apps.bench import options
 from apps.bench.contestants import BASELINE, CONTESTANTS, Contestant, Setting
 from apps.bench.field import Admitted, Slot, admit
 from apps.bench.figures import phases_ms, row
@@ -29,6 +30,7 @@ from apps.bench.timing import Failure, race
 from apps.bench.worker import Job
 from apps.gec.metrics.corpora import DEFAULT_FOLDER, SAMPLES, MissingSet, load_set, sample_sentences
 from apps.gec.metrics.passes import novel_tokens
+from apps.printing import told
 
 SETS = ("jfleg", "cweb_g")
 
@@ -219,25 +221,20 @@ def main(
         Path, typer.Option(help="Folder that holds eval/jfleg_dev and eval/cweb_dev.")
     ] = GecBench.data,
     limit: Annotated[int, typer.Option(help="Sentences of each set, at most.")] = GecBench.limit,
-    rounds: Annotated[
-        int, typer.Option(help="Timed rounds, at most; figures are medians.")
-    ] = GecBench.rounds,
+    rounds: options.Rounds = GecBench.rounds,
     rows: Annotated[int, typer.Option(help="Rows at once in the batch mode.")] = GecBench.rows,
-    max_new_tokens: Annotated[
-        int, typer.Option(help="Longest output, alike for all.")
-    ] = GecBench.max_new_tokens,
+    max_new_tokens: options.MaxNewTokens = GecBench.max_new_tokens,
     threads: Annotated[str, typer.Option(help="Thread counts of torch to choose from.")] = "1,2",
-    only: Annotated[str, typer.Option(help="Contestants by words of their names, comma between.")] = "",
-    minutes: Annotated[
-        float, typer.Option(help="Cut sentences and rounds to what fits; 0: no bound.")
-    ] = GecBench.minutes,
-    out: Annotated[Path | None, typer.Option(help="Also write the result to this file.")] = None,
+    only: options.Only = "",
+    minutes: options.Minutes = GecBench.minutes,
+    out: options.Out = None,
 ) -> None:
     """Race grammar correction against transformers and CTranslate2, the same weights, in one run."""
     from apps.bench.gec_table import show
 
-    words = tuple(word.strip() for word in only.split(",") if word.strip())
-    counts = tuple(int(count) for count in threads.split(","))
-    result = run(GecBench(model, data, limit, rounds, rows, max_new_tokens, counts, words, minutes))
-    show(result)
-    publish(result, out)
+    with told(ValueError, FileNotFoundError):
+        counts = tuple(int(count) for count in options.words(threads))
+        chosen = options.words(only)
+        result = run(GecBench(model, data, limit, rounds, rows, max_new_tokens, counts, chosen, minutes))
+        show(result)
+        publish(result, out)

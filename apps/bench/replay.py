@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from apps.bench import options
 from apps.bench.recordings import SETS, Item, load_items
 from apps.bench.report import hardware, print_table, publish, say
 from apps.gec.metrics.corpora import DEFAULT_FOLDER
+from apps.printing import told
 
 if TYPE_CHECKING:
     from core.drafters.base import Drafter
@@ -265,10 +267,11 @@ def main(
     count_only: Annotated[bool, typer.Option(help="Run no passes; count them.")] = ReplayBench.count_only,
     items: Annotated[int, typer.Option(help="Recordings of each set.")] = ReplayBench.items,
     limits: Annotated[str, typer.Option(help="Most nodes of a tree, comma between.")] = "16,32",
-    out: Annotated[Path | None, typer.Option(help="Also write the result to this file.")] = None,
+    out: options.Out = None,
 ) -> None:
     """Forced replay of recorded answers: tokens per pass of copy, LLMA and prompt lookup."""
-    counts = tuple(int(limit) for limit in limits.split(","))
-    result = run(ReplayBench(data, tokenizer, model, count_only, items, counts))
-    show(result)
-    publish(result, out)
+    with told(ValueError, FileNotFoundError):
+        counts = tuple(int(limit) for limit in options.words(limits))
+        result = run(ReplayBench(data, tokenizer, model, count_only, items, counts))
+        show(result)
+        publish(result, out)

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from apps.bench.options import words
 from apps.bench.report import hardware, publish, say
 from apps.bench.timing import Failure
 from apps.gec.metrics.corpora import DEFAULT_FOLDER
+from apps.printing import told
 
 if TYPE_CHECKING:
     from apps.bench.drafters.entries import Entry
@@ -230,19 +232,17 @@ def main(
     """The survey's table: every drafter and rule beside plain decoding, the same prompts, in turn."""
     from apps.bench.drafters.table import draw, show
 
-    bench = DraftersBench(
-        model, data, _words(prompts), _words(only), tuple(option or ()), _words(rule_drafters),
-        tuple(float(t) for t in _words(temperatures)), tuple(int(b) for b in _words(batches)),
-        items, warm, rounds, max_new_tokens, nodes, device, dtype, minutes,
-    )  # fmt: skip
-    try:
+    with told(ValueError, FileNotFoundError):
+        bench = DraftersBench(
+            model, data, words(prompts), words(only), tuple(option or ()), words(rule_drafters),
+            tuple(float(t) for t in words(temperatures)), tuple(int(b) for b in words(batches)),
+            items, warm, rounds, max_new_tokens, nodes, device, dtype, minutes,
+        )  # fmt: skip
         result = run(bench, out)
-    except (ValueError, FileNotFoundError) as problem:
-        raise typer.BadParameter(str(problem)) from problem
-    show(result)
-    if plot is not None:
-        draw(result, plot)
-    publish(_summary(result), None)
+        show(result)
+        if plot is not None:
+            draw(result, plot)
+        publish(_summary(result), None)
 
 
 def _summary(result: dict[str, Any]) -> dict[str, Any]:
@@ -256,7 +256,3 @@ def _summary(result: dict[str, Any]) -> dict[str, Any]:
         for state in ("cold", "warm")
     ]
     return {**{name: value for name, value in result.items() if name != "cells"}, "rows": rows}
-
-
-def _words(listed: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in listed.split(",") if word.strip())

@@ -19,6 +19,7 @@ from typing import Annotated, Any
 
 import typer
 
+from apps.bench import options
 from apps.bench.contestants import Contestant
 from apps.bench.field import Admitted, Slot, admit
 from apps.bench.figures import phases_ms, row
@@ -28,6 +29,7 @@ from apps.bench.report import hardware, hardware_line, print_table, publish, say
 from apps.bench.timing import Failure, Timing, race
 from apps.bench.worker import Job
 from apps.gec.metrics.corpora import DEFAULT_FOLDER
+from apps.printing import told
 
 
 @dataclass(frozen=True)
@@ -193,24 +195,15 @@ def main(
     model: Annotated[Path, typer.Option(help="Folder of a decoder-only chat model.")] = RagBench.model,
     data: Annotated[Path, typer.Option(help="Folder that holds qa/.")] = RagBench.data,
     limit: Annotated[int, typer.Option(help="Questions, at most.")] = RagBench.limit,
-    rounds: Annotated[
-        int, typer.Option(help="Timed rounds, at most; figures are medians.")
-    ] = RagBench.rounds,
+    rounds: options.Rounds = RagBench.rounds,
     k: Annotated[int, typer.Option("--k", help="Passages to look up.")] = RagBench.k,
-    max_new_tokens: Annotated[
-        int, typer.Option(help="Longest answer, alike for all.")
-    ] = RagBench.max_new_tokens,
-    only: Annotated[str, typer.Option(help="Contestants by words of their names, comma between.")] = "",
-    minutes: Annotated[float, typer.Option(help="Cut to what fits; 0: no bound.")] = RagBench.minutes,
-    out: Annotated[Path | None, typer.Option(help="Also write the result to this file.")] = None,
+    max_new_tokens: options.MaxNewTokens = RagBench.max_new_tokens,
+    only: options.Only = "",
+    minutes: options.Minutes = RagBench.minutes,
+    out: options.Out = None,
 ) -> None:
     """Race answers from documents against transformers and CTranslate2, the same weights, in one run."""
-    words = tuple(word.strip() for word in only.split(",") if word.strip())
-    try:
-        bench = RagBench(model, data, limit, rounds, k, max_new_tokens, words, minutes)
-        result = run(bench)
-    except ValueError as problem:
-        say(f"error: {problem}")
-        raise typer.Exit(2) from None
-    show(result)
-    publish(result, out)
+    with told(ValueError):
+        result = run(RagBench(model, data, limit, rounds, k, max_new_tokens, options.words(only), minutes))
+        show(result)
+        publish(result, out)
