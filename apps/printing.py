@@ -23,6 +23,8 @@ def told(*errors: type[Exception], words: Callable[[Exception], str] = str) -> I
     """Turn `errors`, an interruption and a reader who went away into a message and an exit code."""
     try:
         yield
+    except typer.Exit:
+        raise  # a RuntimeError too, and no error
     except KeyboardInterrupt:
         raise _leave(INTERRUPTED) from None
     except BrokenPipeError:
