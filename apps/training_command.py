@@ -52,14 +52,16 @@ class TrainingOptions:
         """`base` with what was asked for. Raises ValueError for a setting that is not there or does not fit."""
         from core.training import override
 
+        lr = self.lr or (5e-5 if is_tuning else base.lr)
         config = replace(
             base,
             minutes=self.minutes,
             until=self.until,
             threads=self.threads,
             optimizer=self.optimizer or ("adamw" if is_tuning else base.optimizer),
-            lr=self.lr or (5e-5 if is_tuning else base.lr),
-            embed_lr=self.lr or (5e-5 if is_tuning else base.embed_lr),
+            lr=lr,
+            # The recipe's own ratio of the two.
+            embed_lr=lr if is_tuning else lr * base.embed_lr / base.lr,
             patience=self.patience if self.patience >= 0 else (3 if is_tuning else 0),
         )
         return override(config, self.set_ or [])

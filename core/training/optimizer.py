@@ -69,10 +69,10 @@ def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Para
 
 
 def make_optimizers(model: nn.Module, kind: str, lr: float, embed_lr: float) -> list[torch.optim.Optimizer]:
-    """The optimizers of a run: `muon` (with AdamW beside it) or `adamw` alone."""
+    """The optimizers of a run: `muon` or `adamw` for the hidden matrices, and AdamW for the rest at `embed_lr`."""
     hidden, rest = split_parameters(model)
     adam: dict[str, Any] = {"betas": (0.9, 0.98), "eps": 1e-8, "fused": True}
-    if kind == "muon":
-        return [Muon(hidden, lr=lr), torch.optim.AdamW(rest, lr=embed_lr, weight_decay=0.0, **adam)]
-    groups = [{"params": hidden, "weight_decay": 0.01}, {"params": rest, "weight_decay": 0.0}]
-    return [torch.optim.AdamW(groups, lr=lr, **adam)]
+    first = (
+        Muon(hidden, lr=lr) if kind == "muon" else torch.optim.AdamW(hidden, lr=lr, weight_decay=0.01, **adam)
+    )
+    return [first, torch.optim.AdamW(rest, lr=embed_lr, weight_decay=0.0, **adam)]

@@ -97,7 +97,7 @@ class Trainer:
         loss.backward()
         nn.utils.clip_grad_norm_(self.clipped, config.clip, foreach=True)
         factor = rate_factor(self.progress.step, fraction, config)
-        for optimizer, rate in zip(self.optimizers, (config.lr, config.embed_lr), strict=False):
+        for optimizer, rate in zip(self.optimizers, (config.lr, config.embed_lr), strict=True):
             for group in optimizer.param_groups:
                 group["lr"] = rate * factor
             optimizer.step()

@@ -32,6 +32,8 @@ from .tokenizer import ASSISTANT, END, USER
 # A dimension that is the same in every embedding gives heads something constant to look for.
 _CONSTANT = 0.4
 _PART = 32
+#: Width of the part of an embedding that says what a token means.
+MEANING = _PART - 1
 # Pairs of a head's dimensions that hardly turn within a prompt.
 _SLOW = slice(18, 48)
 # How much of a token's matching part is its own, not its word's: "Bees", "bees" and "bee" match, but not wholly.
@@ -149,8 +151,13 @@ class Gains:
     gather: float = 0.7
     distance: float = 5.0
     sum: float = 1.0
-    choose: float = 3.0
+    choose: float = 1.5
     chosen: float = 0.15
+    never: float = 3.0
+    meaning: float = 1.5
+    meaning_vote: float = 0.0
+    meaning_sum: float = 0.3
+    clear: tuple[float, float] = (0.035, 0.018)
     copy: float = 2.8
     say: float = 1.0
 
@@ -181,6 +188,11 @@ class _Program:
         reading = self.stream.match @ self.embeddings[token]
         return (reading / reading.norm()) @ (self.stream.match if part is None else part)
 
+    def _began(self, token: int) -> Tensor:
+        """The direction that tells the tokens of a sentence that began with a token of `marks`."""
+        reading = self.stream.own @ self.embeddings[token]
+        return (reading / reading.norm()) @ self.stream.first[0]
+
     def _begins(self, words: int) -> Tensor:
         """The direction that tells the token so many words behind the beginning of a sentence."""
         back, marks = self.stream.back, self.marks
@@ -206,35 +218,51 @@ class _Program:
             heads.carries(1, head, read, write, gain)
         heads.looks(1, 2, slice(10, 18), self.gains.begins * self.one, self.gains.begins * numbered, 0.0)
         heads.carries(1, 2, stream.own, stream.number, 0.2)
+        # Where an answer begins, the words of the question's line make way for the chosen ones.
+        before = (self._is(ASSISTANT), self._is(ASSISTANT, stream.back[0]))
+        for k, (condition, part, gain) in enumerate(zip(before, stream.first, self.gains.clear, strict=True)):
+            heads.says(1, k * _PART, condition, -part, part, gain)
+
+    def _names(self) -> Tensor:
+        """What tells sentences from others `[64, W]`: first words, the last word before, the passage's number."""
+        first, second = self.stream.first
+        return torch.cat((second[:16], self.stream.before[:16], first[:16], self.stream.number[:16]))
 
     def _find_words(self) -> None:
         heads, stream, gains = self.heads, self.stream, self.gains
         words = stream.match.clone()
         words[: len(astuple(self.marks))] = 0.0
+        found = torch.cat(tuple(stream.found))
+        heads.matches(2, 0, _SLOW, words, stream.back[0], gains.match)
+        # A word that stands nowhere finds the abstention in the instruction.
         absent = gains.absent * (self.one - 4 * self._is(ASSISTANT))
-        for k, read in enumerate((stream.first[1], stream.before)):
-            heads.matches(2, k, _SLOW, words, stream.back[0], gains.match)
-            # A word that stands nowhere finds the abstention in the instruction.
-            heads.prefers(2, k, _SLOW.start - 1, absent, gains.absent * self._is(self.marks.nothing))
-            heads.carries(2, k, read, stream.found[k], gains.vote)
+        heads.prefers(2, 0, _SLOW.start - 1, absent, gains.absent * self._is(self.marks.nothing))
+        heads.carries(2, 0, self._names(), found, gains.vote)
+        # Words of like meaning find less.
+        heads.matches(2, 1, _SLOW, stream.rest[1:], stream.rest[1:], gains.meaning)
+        heads.carries(2, 1, self._names(), found, gains.meaning_vote)
 
     def _gather(self) -> None:
         """Before the first and second token of an answer: the tokens of the line that begins with "Question"."""
         heads, stream, gains, marks = self.heads, self.stream, self.gains, self.marks
-        question = stream.own @ self.embeddings[marks.question]
-        asked = (question / question.norm()) @ stream.first[0]
-        asked = asked - 3 * sum(self._is(mark) for mark in (ASSISTANT, END, marks.question))
+        asked = self._began(marks.question) - 3 * sum(
+            self._is(mark) for mark in (ASSISTANT, END, marks.question)
+        )
         asks = self._is(ASSISTANT) + self._is(ASSISTANT, stream.back[0])
-        for k, part in enumerate(stream.found):
+        found = torch.cat(tuple(stream.found))
+        for k, (part, gain) in enumerate(((found, gains.sum), (stream.rest[1:], gains.meaning_sum))):
             heads.looks(3, k, slice(16, 23), gains.gather * asks, gains.gather * asked, gains.distance)
-            heads.carries(3, k, part, part, gains.sum)
+            heads.carries(3, k, part, part, gain)
 
     def _choose(self) -> None:
         heads, stream, gains = self.heads, self.stream, self.gains
-        wanted = torch.cat((stream.found[0][:30], stream.found[1][:30]))
-        here = torch.cat((stream.first[1][:30], stream.before[:30]))
         words = torch.cat(tuple(stream.first))
-        heads.matches(4, 0, _SLOW, wanted, here, gains.choose)
+        slowest = _SLOW.stop - 1
+        wanted = torch.cat(tuple(stream.found))
+        heads.matches(4, 0, slice(_SLOW.start, slowest), wanted[:58], self._names()[:58], gains.choose)
+        # The question finds itself, and titles; neither is quoted.
+        never = self._began(self.marks.question) + self._began(self.marks.bracket)
+        heads.prefers(4, 0, slowest, gains.never * self.one, -gains.never * never)
         heads.carries(4, 0, words, words, gains.chosen)
         own = torch.cat((stream.first[0][:30], stream.first[1][:30]))
         heads.matches(4, 1, _SLOW, own, own, gains.choose)
@@ -287,15 +315,25 @@ def is_large_enough(config: Any) -> bool:
 
 @torch.no_grad()
 def write_first_weights(
-    model: LlamaForCausalLM, tokenizer: Any, seed: int = 0, gains: Gains | None = None
+    model: LlamaForCausalLM,
+    tokenizer: Any,
+    seed: int = 0,
+    gains: Gains | None = None,
+    meanings: Tensor | None = None,
 ) -> None:
-    """Embeddings in three parts, and the heads. What else is in the model must be small, not to drown them out."""
+    """Embeddings in three parts, and the heads. What else is in the model must be small, not to drown them out.
+
+    `meanings` `[V, MEANING]` are unit vectors of the tokens (zeros where unknown); without them that part is random.
+    """
     embedding = model.model.embed_tokens.weight
     used = 3 * _PART
     nn.init.normal_(embedding, std=(used - 1) ** -0.5)
     embedding[:, used:] = 0.0
     likeness = _word_likeness(tokenizer, torch.Generator().manual_seed(seed))
     embedding[: len(likeness), _PART : 2 * _PART] = likeness
+    if meanings is not None:
+        known = meanings.norm(dim=1) > 0
+        embedding[: len(meanings), 1:_PART][known] = meanings[known]
     embedding[:, 0] = _CONSTANT
     # Parts of equal length: were one token longer, the constant would be weaker in it, and heads would pass it by.
     for part in (embedding[:, 1:_PART], embedding[:, _PART : 2 * _PART], embedding[:, 2 * _PART : used]):

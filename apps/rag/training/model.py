@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from .first_weights import Gains, is_large_enough, write_first_weights
@@ -28,9 +28,16 @@ def small_config(
 
 @torch.no_grad()
 def build_model(
-    config: LlamaConfig, tokenizer: Any = None, seed: int = 0, gains: Gains | None = None
+    config: LlamaConfig,
+    tokenizer: Any = None,
+    seed: int = 0,
+    gains: Gains | None = None,
+    meanings: Tensor | None = None,
 ) -> LlamaForCausalLM:
-    """A fresh model. With a tokenizer of this package, and where it is large enough, it reads, chooses and copies."""
+    """A fresh model. With a tokenizer of this package, and where it is large enough, it reads, chooses and copies.
+
+    `gains` and `meanings` as for `write_first_weights`.
+    """
     torch.manual_seed(seed)
     model = LlamaForCausalLM(config)
     is_written = tokenizer is not None and is_large_enough(config)
@@ -42,7 +49,7 @@ def build_model(
     nn.init.normal_(model.model.embed_tokens.weight, std=config.hidden_size**-0.5)
     model.model.norm.weight.fill_(1.3)
     if is_written:
-        write_first_weights(model, tokenizer, seed, gains)
+        write_first_weights(model, tokenizer, seed, gains, meanings)
     model.generation_config.eos_token_id = config.eos_token_id
     model.generation_config.pad_token_id = config.pad_token_id
     return model

@@ -24,8 +24,9 @@ class TrainConfig(LoopConfig):
 
     # Measured: large orthogonal steps undo the copying that the model starts with, small steps keep it.
     optimizer: str = "adamw"
-    lr: float = 6e-4
-    embed_lr: float = 6e-4
+    lr: float = 4e-4
+    # Words are matched by their embeddings: large steps there undo the matching.
+    embed_lr: float = 1e-5
     warmup_steps: int = 30
     ema: float = 0.997
     decay_share: float = 0.40
@@ -37,9 +38,9 @@ class TrainConfig(LoopConfig):
     final_real_share: float = 0.55
     text_share: float = 0.03
     final_text_share: float = 0.0
-    silent_share: float = 0.20
+    silent_share: float = 0.12
     # Rows of answers cut short; none at the end.
-    brief_share: float = 0.65
+    brief_share: float = 0.5
     # What pointing at the quoted sentence and token counts beside predicting tokens (0: not at all).
     pointing: float = 1.0
     shard_tokens: int = 300_000

@@ -91,7 +91,10 @@ class Pointed:
 
 
 def pointing_loss(model: Any, inputs: dict[int, Tensor], pointers: Tensor) -> Tensor:
-    """Cross-entropy of both heads: of choosing sentences, and half that of following what was chosen."""
+    """Cross-entropy of both heads: of choosing sentences, and half that of following what was chosen.
+
+    The first two tokens of a sentence come from the choice; only behind them is there something to follow.
+    """
     found = Pointed.of(pointers)
     if not len(found.rows):
         return pointers.new_zeros((), dtype=torch.float32)
@@ -101,6 +104,7 @@ def pointing_loss(model: Any, inputs: dict[int, Tensor], pointers: Tensor) -> Te
     is_quoted = (positions >= found.begins[:, None]) & (positions < found.ends[:, None])
     chosen = -sentence.masked_fill(~is_quoted, -torch.inf).logsumexp(-1)
     copied = -token.gather(1, found.tokens[:, None])[:, 0]
-    is_choice = found.is_choice
-    choice, rest = chosen[is_choice], torch.cat((copied, chosen[~is_choice]))
-    return choice.sum() / max(1, len(choice)) + rest.mean() / 2
+    is_choice, is_copied = found.is_choice, found.tokens > found.begins + 1
+    followed = torch.cat((copied[is_copied], chosen[~is_choice]))
+    choice = chosen[is_choice]
+    return choice.sum() / max(1, len(choice)) + followed.sum() / max(1, len(followed)) / 2

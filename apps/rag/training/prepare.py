@@ -1,10 +1,11 @@
-"""What has to lie in the output folder before training starts: packed passages and a tokenizer."""
+"""What has to lie in the output folder before training starts: packed passages, a tokenizer, meanings of its tokens."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING, Any
 
 from apps.rag.prompts import ABSTENTION, INSTRUCTION
 
@@ -12,7 +13,12 @@ from .documents import SHARES, load_documents, need_data, pack_documents
 from .qa_sets import load_qa
 from .tokenizer import train_tokenizer, wrap
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 _TOKENIZER_PASSAGES = 12_000
+#: The file of `load_meanings`.
+MEANINGS = "meanings.safetensors"
 
 
 def _texts(data: Path, folder: Path) -> Iterator[str]:
@@ -31,10 +37,36 @@ def _texts(data: Path, folder: Path) -> Iterator[str]:
         yield f"{INSTRUCTION} {ABSTENTION}"
 
 
+def _read_meanings(data: Path, folder: Path, tokenizer: Any) -> Tensor:
+    """Vectors of the tokens, counted over all passages and questions."""
+    from .first_weights import MEANING
+    from .word_vectors import word_vectors
+
+    texts = [d.text for kind in load_documents(folder).values() for d in kind]
+    for kind in load_qa(data, held=False).values():
+        texts += ["\n".join((d.text, *(one.question for one in d.asked))) for d in kind]
+    encoded = tokenizer.encode_batch(texts, add_special_tokens=False)
+    return word_vectors((row.ids for row in encoded), tokenizer.get_vocab_size(), MEANING)
+
+
 def prepare(data: Path, out: Path, vocab_size: int) -> None:
-    """Packs the passages and trains the tokenizer, each once."""
+    """Packs the passages, trains the tokenizer and counts what its tokens mean, each once."""
+    from safetensors.torch import save_file
+    from tokenizers import Tokenizer
+
     folder = out / "documents"
     if not (folder / "counts.json").exists():
         pack_documents(need_data(data), folder)
     if not (out / "tokenizer" / "tokenizer.json").exists():
         wrap(train_tokenizer(_texts(data, folder), vocab_size)).save_pretrained(out / "tokenizer")
+    if not (out / MEANINGS).exists():
+        tokenizer = Tokenizer.from_file(str(out / "tokenizer" / "tokenizer.json"))
+        save_file({"meanings": _read_meanings(data, folder, tokenizer)}, out / MEANINGS)
+
+
+def load_meanings(out: Path) -> Tensor | None:
+    """What `prepare` counted `[V, MEANING]`, if it did."""
+    from safetensors.torch import load_file
+
+    path = out / MEANINGS
+    return load_file(path)["meanings"] if path.exists() else None

@@ -1,0 +1,124 @@
+"""A fresh chat model finds words, chooses and copies, and is supervised where it points."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from random import Random
+from typing import Any
+
+import pytest
+import torch
+
+from apps.rag.prompts import Passage, answer_messages
+from apps.rag.training.batches import make_batch
+from apps.rag.training.first_weights import SENTENCE_HEAD, TOKEN_HEAD
+from apps.rag.training.model import build_model, small_config
+from apps.rag.training.pointing import Pointed, attention, heard, pointing_loss
+from apps.rag.training.rows import Renderer, conversation_row
+from apps.rag.training.tokenizer import PAD
+from apps.rag.training.word_vectors import word_vectors
+from tests.rag_training.library import TEXTS, TOKENIZER, library
+
+
+@pytest.fixture(scope="module")
+def fresh() -> Any:
+    """A model as it is before training."""
+    return build_model(small_config(len(TOKENIZER), inner=96), TOKENIZER).eval()
+
+
+def test_a_fresh_model_copies(fresh: Any) -> None:
+    """From the first step a head of the last layer looks behind the place where the last two tokens stood."""
+    torch.manual_seed(0)
+    once = torch.randint(300, 420, (2, 60))
+    ids = torch.cat((once, once), dim=1)
+    places = torch.arange(70, 119)
+    with torch.no_grad(), heard(fresh, (5,)) as inputs:
+        fresh.model(ids, use_cache=False)
+        found = attention(fresh, TOKEN_HEAD, inputs[5], torch.zeros_like(places), places).exp()
+    assert found[torch.arange(len(places)), places - 59].mean() > 0.8
+
+
+def test_a_fresh_model_finds_the_words_of_the_question(fresh: Any) -> None:
+    """Before any training, a word of the question looks behind the place where it stands in the passages."""
+    passages = [Passage("T", TEXTS[k]) for k in (0, 1, 3)]
+    question = "carry grain river summer hive cotton loom weaves threads queen care Budapest produced"
+    text = TOKENIZER.apply_chat_template(
+        answer_messages(question, passages), tokenize=False, add_generation_prompt=True
+    )
+    ids = TOKENIZER(text, add_special_tokens=False)["input_ids"]
+    begin = len(ids) - len(TOKENIZER(text[text.index(question) :], add_special_tokens=False)["input_ids"])
+    twice = [
+        token for token in dict.fromkeys(ids[begin:-2]) if ids.count(token) == 2 and token in ids[:begin]
+    ]
+    assert len(twice) >= 5
+    right = 0
+    with torch.no_grad(), heard(fresh, (2,)) as inputs:
+        fresh.model(torch.tensor([ids]), use_cache=False)
+        for token in twice:
+            place = torch.tensor([ids.index(token, begin)])
+            found = attention(fresh, (2, 0), inputs[2], torch.zeros_like(place), place).exp()[0]
+            right += int(found.argmax()) == ids.index(token) + 1
+    assert right > 0.7 * len(twice)
+
+
+def test_pointing_is_learnt(fresh: Any) -> None:
+    """The attention that supervision reads is that of the model, and its loss falls along its gradient."""
+    row = conversation_row(library(), Renderer(TOKENIZER), 256, Random(3), PAD, False)
+    assert row is not None
+    batch = make_batch(row.ids[None], row.places[None], row.weights[None], row.pointers[None])
+    model = deepcopy(fresh)
+    model.set_attn_implementation("eager")
+    with heard(model, (4, 5)) as inputs:
+        out = model(batch.ids, output_attentions=True, use_cache=False)
+    found = Pointed.of(batch.pointers)
+    for layer, head in (SENTENCE_HEAD, TOKEN_HEAD):
+        ours = attention(model, (layer, head), inputs[layer], found.rows, found.places).exp()
+        torch.testing.assert_close(ours, out.attentions[layer][0, head, found.places], atol=1e-4, rtol=1e-3)
+    before = pointing_loss(model, inputs, batch.pointers)
+    before.backward()
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.grad is not None:
+                weight -= 0.002 * weight.grad / (weight.grad.norm() + 1e-9)
+        with heard(model, (4, 5)) as inputs:
+            model.model(batch.ids, use_cache=False)
+        assert pointing_loss(model, inputs, batch.pointers) < before
+
+
+def _mass(model: Any, passages: list[Passage], question: str) -> list[float]:
+    """How much of the choosing head's attention each passage has, and last the question, where an answer begins."""
+    text = TOKENIZER.apply_chat_template(
+        answer_messages(question, passages), tokenize=False, add_generation_prompt=True
+    )
+    found = TOKENIZER(text, add_special_tokens=False, return_offsets_mapping=True)
+    begins = torch.tensor([begin for begin, _ in found["offset_mapping"]])
+    last = torch.tensor([len(begins) - 1])
+    with torch.no_grad(), heard(model, (4,)) as inputs:
+        model.model(torch.tensor([found["input_ids"]]), use_cache=False)
+        looks = attention(model, SENTENCE_HEAD, inputs[4], torch.zeros_like(last), last).exp()[0]
+    spans = [(text.index(p.text), len(p.text)) for p in passages] + [(text.rindex("Question"), len(text))]
+    return [float(looks[(begins >= at) & (begins < at + size)].sum()) for at, size in spans]
+
+
+def test_a_fresh_model_chooses_the_passage_with_the_words_of_the_question(fresh: Any) -> None:
+    """And never the question, which matches itself best."""
+    passages = [Passage(f"T{k}", text) for k, text in enumerate(TEXTS[:4])]
+    right = 0
+    for k, text in enumerate(TEXTS[:4]):
+        *of_passages, of_question = _mass(fresh, passages, " ".join(text.split(".")[0].split()[2:]))
+        right += max(of_passages) == of_passages[k]
+        assert of_question < 0.1
+    assert right >= 3
+
+
+def test_vectors_of_words_in_like_places_are_alike() -> None:
+    """Two words that stand beside the same ones, and a third that does not."""
+    rng = Random(0)
+    rows = []
+    for _ in range(300):
+        rows.append([rng.choice((1, 2)), 5, 6, rng.choice((7, 8))])
+        rows.append([3, 9, 10, rng.choice((11, 12))])
+    vectors = word_vectors(rows, 14, 4)
+    assert vectors.shape == (14, 4)
+    assert float(vectors[1] @ vectors[2]) > 0.9 > float(vectors[1] @ vectors[3])
+    assert float(vectors[13].norm()) == 0.0
