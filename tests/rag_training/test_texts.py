@@ -20,7 +20,7 @@ from apps.rag.training.tokenizer import ASSISTANT, END
 from tests.rag_training.library import DOCUMENTS, TEXTS, TOKENIZER, fake_data, library
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=60))
 def test_tokenizer_is_lossless(text: str) -> None:
     """Every text comes back as it was."""
