@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from core.drafters.base import Drafter
 from core.drafters.calibration import Calibration
 from core.drafters.growth import Guess, best_first
 from core.drafters.token_files import read_tokens
-from core.drafters.top_tokens import top_tokens
+from core.drafters.top_tokens import likely_tokens
 from core.drafters.tree_search import SearchOptions, search
 from core.drafters.trials import tried
 from core.drafters.trigram_table import MIN_PROB, TrigramTable
@@ -27,6 +27,16 @@ from core.types import EMPTY_TREE, DraftTree, Sequence, Verdict
 #: Calibration cells: pair known or only the last token; rank 0, 1 and further; so many steps of probability.
 _RANKS = 3
 _STEPS = 12
+#: Logits that are kept to be learnt from together, at most, and those of one pass more.
+_MOST_NUMBERS = 1 << 19
+
+
+class _Seen(NamedTuple):
+    """A pass to learn from: each row's table and last two tokens before it, the trees and the logits."""
+
+    behind: list[tuple[TrigramTable, tuple[int, int]]]
+    trees: Seq[DraftTree]
+    output: PassOutput
 
 
 class AdaptiveTrigram(Drafter):
@@ -36,10 +46,11 @@ class AdaptiveTrigram(Drafter):
     `is_adaptive=False` leaves it as it is then. `adaptation` is the weight of a new distribution against the old one
     of its context, `prompt_weight` that of a trigram in a prompt (0: prompts are not read). `scope`: one table for
     the engine's life, or one for each request; outputs are the same. `constants` are those of the search, with its
-    ablations; single ones may be given by name (`exploration=0`, `is_search=False`).
+    ablations; single ones may be given by name (`exploration=0`, `is_search=False`). On the CPU up to `lag` passes
+    are learnt from together, which takes little longer than one: a text seldom comes back so soon.
 
-    Memory: the table's, 13 MB by default (see `TrigramTable`); where the scope is a request, that of
-    `request_contexts` (1.6 MB) for each running one.
+    Memory: the table's, 13 MB by default (see `TrigramTable`), and 2 MB of logits; where the scope is a request,
+    the table's is that of `request_contexts` (1.6 MB) for each running one.
     """
 
     needs_logits = True
@@ -54,6 +65,7 @@ class AdaptiveTrigram(Drafter):
         is_adaptive: bool = True,
         adaptation: float = 0.5,
         prompt_weight: float = 0.5,
+        lag: int = 4,
         num_successors: int = 4,
         num_contexts: int = 1 << 15,
         request_contexts: int = 1 << 12,
@@ -66,6 +78,8 @@ class AdaptiveTrigram(Drafter):
         for name, weight in (("adaptation", adaptation), ("prompt_weight", prompt_weight)):
             if not 0 <= weight <= 1:
                 raise ValueError(f"{name}={weight} must lie in [0, 1]")
+        if lag < 1:
+            raise ValueError(f"lag={lag} must be at least 1")
         self.constants = replace(constants or SearchOptions(), **single)  # type: ignore[arg-type]
         self.table = TrigramTable(num_successors, num_contexts if scope == "engine" else request_contexts)
         if corpus is not None:
@@ -74,6 +88,8 @@ class AdaptiveTrigram(Drafter):
         self._adaptation = adaptation if is_adaptive else 0.0
         self._prompt_weight = prompt_weight if is_adaptive else 0.0
         self._eos = eos_token_ids
+        self._lag = lag
+        self._seen: list[_Seen] = []
         self._tables: dict[int, TrigramTable] = {}
         # The last two tokens of each row when its tree was made: the context of the pass's first logits.
         self._contexts: dict[int, tuple[int, int]] = {}
@@ -81,6 +97,8 @@ class AdaptiveTrigram(Drafter):
         self._estimates = [_prior(cell) for cell in range(2 * _RANKS * _STEPS)]
 
     def begin(self, row: Sequence) -> None:
+        if self._seen:
+            self._learn()
         table = self._tables[row.id] = self.table if self._scope == "engine" else self.table.copy()
         if self._prompt_weight:
             table.read(row.prompt_ids, self._prompt_weight)
@@ -99,26 +117,33 @@ class AdaptiveTrigram(Drafter):
             self._calibration.record(cell, accepted)
             self._estimates[cell] = self._calibration.estimate(cell)
         if self._adaptation:
-            self._learn(rows, trees, output)
+            self._gather(rows, trees, output)
 
     def end(self, row: Sequence) -> None:
         self._tables.pop(row.id)
         self._contexts.pop(row.id, None)
 
-    def _learn(self, rows: Seq[Sequence], trees: Seq[DraftTree], output: PassOutput) -> None:
+    def _gather(self, rows: Seq[Sequence], trees: Seq[DraftTree], output: PassOutput) -> None:
+        """Keep what a pass showed, and learn from the passes kept when there are enough."""
+        behind = [(self._tables[row.id], self._contexts[row.id]) for row in rows]
+        self._seen.append(_Seen(behind, trees, output))
+        numbers = sum(seen.output.logits.numel() for seen in self._seen)
+        # On a GPU the next pass may write over these logits.
+        if len(self._seen) >= self._lag or numbers >= _MOST_NUMBERS or output.logits.device.type != "cpu":
+            self._learn()
+
+    def _learn(self) -> None:
         """Move the distribution behind every verified node towards the target's own."""
-        likeliest = zip(*top_tokens(trees, output, self.table.num_successors), strict=True)
-        for row, tree in zip(rows, trees, strict=True):
-            update = self._tables[row.id].update
-            before, pending = self._contexts[row.id]
-            firsts = [before, *(pending if parent < 0 else tree.tokens[parent] for parent in tree.parents)]
-            for first, second, (tokens, probs) in zip(
-                firsts, (pending, *tree.tokens), likeliest, strict=False
-            ):
-                kept = 1
-                while kept < len(probs) and probs[kept] >= MIN_PROB:
-                    kept += 1
-                update(first, second, list(zip(tokens[:kept], probs[:kept], strict=True)), self._adaptation)
+        passes = [(seen.trees, seen.output) for seen in self._seen]
+        likely = likely_tokens(passes, self.table.num_successors, MIN_PROB)
+        for seen in self._seen:
+            for (table, (before, pending)), tree in zip(seen.behind, seen.trees, strict=True):
+                seconds = (pending, *tree.tokens)
+                # A node's parent is one place further in `seconds` than in the tree.
+                firsts = (before, *(seconds[parent + 1] for parent in tree.parents))
+                for first, second, successors in zip(firsts, seconds, likely, strict=False):
+                    table.update(first, second, successors, self._adaptation)
+        self._seen.clear()
 
     def _grow(self, table: TrigramTable, context: tuple[int, int], limit: int) -> DraftTree:
         estimates, eos = self._estimates, self._eos

@@ -62,7 +62,8 @@ def search(root: Any, children: Children, limit: int, options: SearchOptions) ->
     top = _Node(-1, 1.0, None, root, 1.0)
     visited: list[tuple[_Node, _Node]] = []
     for _ in range(min(options.simulations, limit)):
-        _simulate(top, children, visited, options)
+        if not _simulate(top, children, visited, options):
+            break  # all others would take the same path
     visited.sort(key=lambda pair: (-pair[1].visits, -pair[1].reach))
     del visited[limit:]
     places = {id(top): -1} | {id(node): i for i, (_, node) in enumerate(visited)}
@@ -77,16 +78,17 @@ def search(root: Any, children: Children, limit: int, options: SearchOptions) ->
 
 def _simulate(
     top: _Node, children: Children, visited: list[tuple[_Node, _Node]], options: SearchOptions
-) -> None:
-    """One path from the root to the end of its rollout. Nodes met for the first time are added to `visited`,
-    parents before children."""
+) -> bool:
+    """One path from the root to the end of its rollout; whether there was another to choose. Nodes met for the first
+    time are added to `visited`, parents before children."""
     path: list[_Node] = []
-    node = top
+    node, branches = top, False
     while len(path) < options.max_depth:
         if node.children is None:
             node.children = _expand(node, children)
         if not node.children:
             break
+        branches = branches or len(node.children) > 1
         # A node's children come likeliest first: the rollout takes the first.
         parent, node = node, _select(node, options) if node.visits else node.children[0]
         if not node.visits:
@@ -98,6 +100,7 @@ def _simulate(
         node.value = worth if not node.visits else node.value + worth
         node.visits += 1
     top.visits += 1
+    return branches
 
 
 def _expand(node: _Node, children: Children) -> list[_Node]:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence as Seq
+from operator import itemgetter
 
 #: Successors less probable than this are not kept: most contexts are nearly certain, so entries are short.
 MIN_PROB = 0.02
 
 Entry = list[tuple[int, float]]
 """Successors and their probabilities, likeliest first."""
+
+_probability = itemgetter(1)
 
 
 class TrigramTable:
@@ -49,8 +52,20 @@ class TrigramTable:
     def update(self, first: int, second: int, successors: Entry, rate: float) -> None:
         """Move the distribution behind the two tokens, and behind the last alone, towards `successors` (likeliest
         first) by `rate`. Where nothing was known it becomes the distribution."""
-        self._blend((first, second), successors, rate)
-        self._blend((-1, second), successors, rate)
+        entries = self._entries
+        for context in ((first, second), (-1, second)):
+            old = entries.get(context)
+            if old is None:
+                entries[context] = successors
+                if len(entries) > self.num_contexts:
+                    entries.popitem(last=False)
+                continue
+            entries.move_to_end(context)
+            token, kept = old[0]
+            if len(old) == len(successors) == 1 and token == successors[0][0]:  # mostly
+                entries[context] = [(token, kept + rate * (successors[0][1] - kept))]
+            else:
+                entries[context] = successors if rate == 1.0 else self._mixed(old, successors, rate)
 
     def read(self, tokens: Seq[int], rate: float) -> None:
         """Learn from a text, one trigram after the other."""
@@ -74,26 +89,13 @@ class TrigramTable:
                 shares = [(token, count / totals[context]) for token, count in ranked[: self.num_successors]]
                 self._entries[context] = [s for i, s in enumerate(shares) if i == 0 or s[1] >= MIN_PROB]
 
-    def _blend(self, context: tuple[int, int], successors: Entry, rate: float) -> None:
-        entries = self._entries
-        old = entries.get(context)
-        if old is None:
-            entries[context] = successors
-            if len(entries) > self.num_contexts:
-                entries.popitem(last=False)
-            return
-        entries.move_to_end(context)
-        if rate == 1.0:
-            entries[context] = successors
-        elif len(old) == len(successors) == 1 and old[0][0] == successors[0][0]:  # mostly
-            kept = old[0][1]
-            entries[context] = [(old[0][0], kept + rate * (successors[0][1] - kept))]
-        else:
-            entries[context] = self._mixed(old, successors, rate)
-
     def _mixed(self, old: Entry, new: Entry, rate: float) -> Entry:
-        mixed = {token: prob * (1 - rate) for token, prob in old}
+        stays = 1 - rate
+        mixed = {token: prob * stays for token, prob in old}
         for token, prob in new:
             mixed[token] = mixed.get(token, 0.0) + prob * rate
-        ranked = sorted(mixed.items(), key=lambda item: -item[1])[: self.num_successors]
-        return [s for i, s in enumerate(ranked) if i == 0 or s[1] >= MIN_PROB]
+        ranked = sorted(mixed.items(), key=_probability, reverse=True)
+        del ranked[self.num_successors :]
+        while len(ranked) > 1 and ranked[-1][1] < MIN_PROB:
+            ranked.pop()
+        return ranked

@@ -73,7 +73,7 @@ def test_a_corpus_is_counted_exactly(corpus: list[int]) -> None:
 
 
 def test_the_table_learns_from_rejected_nodes_too() -> None:
-    trigram = drafter(prompt_weight=0.0)
+    trigram = drafter(prompt_weight=0.0, lag=1)
     row = row_of([3], tokens=[20, 21])
     trigram.begin(row)
     # After 21 comes 22, but also the rejected 40 is verified, and with it what would have followed.
@@ -83,6 +83,30 @@ def test_the_table_learns_from_rejected_nodes_too() -> None:
     assert row.tokens == [20, 21, 22]
     assert trigram.table.lookup(21, 40)[0][0][0] == 41
     assert dict(trigram.table.lookup(20, 21)[0])[22] > 0.4
+
+
+def test_passes_that_are_learnt_from_together_teach_the_same() -> None:
+    tables = []
+    for lag in (1, 7):
+        trigram = drafter(prompt_weight=0.0, lag=lag)
+        row = row_of([3], tokens=[20, 21])
+        trigram.begin(row)
+        for _ in range(7):
+            step(trigram, [row], 0, cycle(30))
+            assert (lag == 1) == (not trigram._seen) or len(row.tokens) == 9
+        tables.append(trigram.table._entries)
+    assert tables[0] == tables[1]
+    assert len(tables[0]) == 14
+
+
+def test_a_new_row_finds_all_that_was_seen_before() -> None:
+    trigram = drafter(prompt_weight=0.0, lag=9)
+    row = row_of([3], tokens=[20, 21])
+    trigram.begin(row)
+    step(trigram, [row], 4, cycle(30))
+    assert len(trigram.table) == 0
+    trigram.begin(row_of([3], id=1))
+    assert len(trigram.table) == 2
 
 
 def test_without_adaptation_the_table_stays_as_it_is() -> None:
@@ -125,7 +149,7 @@ def test_a_corpus_outside_the_vocabulary_is_refused(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"scope": "world"}, {"adaptation": 2}, {"simulations": 0}, {"exploration": -1.0}]
+    "options", [{"scope": "world"}, {"adaptation": 2}, {"simulations": 0}, {"lag": 0}, {"exploration": -1.0}]
 )
 def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
@@ -195,7 +219,7 @@ def test_best_first_takes_the_likeliest_nodes(graph: Graph, limit: int) -> None:
 
 
 def test_observing_needs_no_tree() -> None:
-    trigram = drafter()
+    trigram = drafter(lag=1)
     row = row_of([3], tokens=[20, 21])
     trigram.begin(row)
     trees = trigram.propose([row], [0])

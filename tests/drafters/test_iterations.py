@@ -8,7 +8,7 @@ import torch
 from core.drafters.jacobi import Jacobi, improved
 from core.drafters.lookahead import Lookahead
 from core.drafters.token_recycling import TokenRecycling
-from core.drafters.top_tokens import best_tokens, top_tokens
+from core.drafters.top_tokens import best_tokens, likely_tokens, top_tokens
 from core.targets.base import PassOutput
 from core.types import DraftTree
 from tests.drafters.writing import VOCAB, cycle, passes, row_of, step
@@ -25,6 +25,31 @@ def test_the_likeliest_tokens_are_those_of_topk(sizes: tuple[int, ...]) -> None:
     assert tokens == wanted.indices.tolist()
     assert torch.allclose(torch.tensor(probs), wanted.values.softmax(-1), atol=1e-6)
     assert best_tokens(trees, PassOutput.padded(logits)) == rows.argmax(-1).tolist()
+
+
+@pytest.mark.parametrize("vocab_size", [40, 1024])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_likely_tokens_are_the_top_tokens_without_the_tail(vocab_size: int, dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    trees = [DraftTree([1, 2], [-1, 0]), DraftTree([1], [-1])]
+    outputs = [
+        PassOutput.padded((4 * torch.randn(2, 3, vocab_size, generator=generator)).to(dtype))
+        for _ in range(2)
+    ]
+    outputs[1].logits[:, 7] += 99
+    kept = [output.logits.clone() for output in outputs]
+    found = list(likely_tokens([(trees, output) for output in outputs], 4, 0.05))
+    wanted = []
+    for output in outputs:
+        for tokens, probs in zip(*top_tokens(trees, output, 4), strict=True):
+            wanted.append(
+                [(t, p) for i, (t, p) in enumerate(zip(tokens, probs, strict=True)) if not i or p >= 0.05]
+            )
+    assert [[token for token, _ in one] for one in found] == [[token for token, _ in one] for one in wanted]
+    for one, other in zip(found, wanted, strict=True):
+        assert [p for _, p in one] == pytest.approx([p for _, p in other], rel=0.16)
+    assert [one[0][0] for one in found[5:]] == [7] * 5
+    assert all(torch.equal(output.logits, before) for output, before in zip(outputs, kept, strict=True))
 
 
 def test_a_jacobi_step_moves_the_guesses_to_the_places_behind_what_was_written() -> None:
