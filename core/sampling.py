@@ -16,7 +16,8 @@ from core.types import SamplingParams
 
 _MASK64 = (1 << 64) - 1
 _MASK32 = (1 << 32) - 1
-_BLOCK = 128
+#: Types that numpy has, too.
+_NUMPY = (torch.float32, torch.float64)
 
 
 def _mix64(x: int) -> int:
@@ -101,14 +102,10 @@ def keyed_scores(logits: torch.Tensor, params: SamplingParams, keys: Seq[tuple[i
 
 
 def best_tokens(scores: torch.Tensor) -> torch.Tensor:
-    """`scores.argmax(-1)`, the first of equals. On the CPU torch's own takes ten times as long as the largest
-    value of each block and then the place within the best block."""
-    if scores.device.type != "cpu" or scores.shape[-1] % _BLOCK:
-        return scores.argmax(-1)
-    blocks = scores.unflatten(-1, (-1, _BLOCK))
-    block = blocks.amax(-1).argmax(-1, keepdim=True)
-    inside = blocks.take_along_dim(block[..., None], dim=-2).squeeze(-2).argmax(-1, keepdim=True)
-    return (block * _BLOCK + inside).squeeze(-1)
+    """`scores.argmax(-1)`, the first of equals. On the CPU torch's own takes ten times as long as numpy's."""
+    if scores.device.type == "cpu" and scores.dtype in _NUMPY:
+        return torch.from_numpy(scores.numpy().argmax(-1))
+    return scores.argmax(-1)
 
 
 def probabilities(logits: torch.Tensor, params: SamplingParams) -> torch.Tensor:
