@@ -20,9 +20,13 @@ Item = TypeVar("Item")
 
 @contextmanager
 def told(*errors: type[Exception], words: Callable[[Exception], str] = str) -> Iterator[None]:
-    """Turn `errors`, an interruption and a reader who went away into a message and an exit code."""
+    """Turn `errors`, an interruption and an output that takes no more into a message and an exit code."""
+    if sys.stdout is None:
+        say("error: standard output is closed; give it a file, a pipe or a terminal")
+        raise typer.Exit(USAGE)
     try:
         yield
+        sys.stdout.flush()  # here, where a full disk can still be told
     except typer.Exit:
         raise  # a RuntimeError too, and no error
     except KeyboardInterrupt:
@@ -30,9 +34,20 @@ def told(*errors: type[Exception], words: Callable[[Exception], str] = str) -> I
     except BrokenPipeError:
         raise _leave(BROKEN_PIPE) from None
     except errors as error:
+        raise _refused(words(error)) from error
+    except OSError as error:  # of a full disk, mostly
+        raise _refused(str(error)) from error
+
+
+def _refused(words: str) -> typer.Exit:
+    """How to end with a message, below what was written before."""
+    code = typer.Exit(USAGE)
+    try:
         sys.stdout.flush()
-        say(f"error: {words(error)}")
-        raise typer.Exit(USAGE) from error
+    except OSError:
+        code = _leave(USAGE)
+    say(f"error: {words}")
+    return code
 
 
 def _leave(code: int) -> typer.Exit:

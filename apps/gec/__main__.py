@@ -1,8 +1,8 @@
 """`python -m apps.gec`: correct arguments, standard input or a file.
 
-Knows options, streams and exit codes: 0 done, 2 wrong usage or unreadable input, 130 interrupted, 141 the reader of
-our output went away. Human words go to stderr; stdout is the result. Does not know how correcting works; no model
-library is imported before there is a word to correct.
+Knows options, streams and exit codes: 0 done, 2 wrong usage, unreadable input or unwritable output, 130 interrupted,
+141 the reader of our output went away. Human words go to stderr; stdout is the result. Does not know how correcting
+works; no model library is imported before there is a word to correct.
 """
 
 from __future__ import annotations
@@ -98,15 +98,12 @@ class Run:
         """Arguments if there are any, else the file, else standard input by line."""
         if texts and file is not None:
             raise InputError("both TEXT and --file were given; give one of them")
-        stdin = sys.stdin.buffer
         if texts:
             self.arguments([check_argument(text) for text in texts])
         elif file is not None:
-            self.file(decode(stdin.read(), "standard input") if str(file) == "-" else read_file(file))
+            self.file(decode(_stdin().read(), "standard input") if str(file) == "-" else read_file(file))
         else:
-            if sys.stdin.isatty():
-                say("reading lines from the terminal; end with Ctrl-D")
-            self.lines(stdin)
+            self.lines(_stdin())
 
     def arguments(self, texts: list[str]) -> None:
         """Each text, followed by a line end."""
@@ -176,6 +173,15 @@ class Run:
             logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # our own message says it once
             self._corrector = Corrector.from_config(self.config)
         return self._corrector
+
+
+def _stdin() -> BinaryIO:
+    """Standard input; a person in front of it is told so."""
+    if sys.stdin is None:
+        raise InputError("standard input is closed; give TEXT or --file")
+    if sys.stdin.isatty():
+        say("reading lines from the terminal; end with Ctrl-D")
+    return sys.stdin.buffer
 
 
 def _stats_lines(corrector: Corrector) -> list[str]:
