@@ -14,17 +14,18 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from apps.bench.ours import forget_edits
 from apps.bench.report import wide_console
-from apps.gec.config import CorrectorConfig
 from apps.gec.metrics.corpora import DEFAULT_FOLDER, EvalSet, MissingSet, load_set, set_names
 from apps.gec.metrics.identity import share_equal_to_plain, share_equal_to_transformers
 from apps.gec.metrics.passes import PassCounts
 from apps.gec.metrics.quality import assess
 from apps.gec.metrics.report import show
+from apps.gec.options import CorrectorOptions
 from apps.gec.results import CorrectionStats
+from apps.option_groups import takes_groups
+from apps.printing import say, told
 
 if TYPE_CHECKING:
     from apps.gec.corrector import Corrector
@@ -98,7 +99,7 @@ def _evaluate_set(corrector: Corrector, corpus: EvalSet, plan: Evaluation) -> di
     }
 
 
-def evaluate(corrector: Corrector, plan: Evaluation, say: Console) -> dict[str, Any]:
+def evaluate(corrector: Corrector, plan: Evaluation) -> dict[str, Any]:
     """Score the corrector on every set of the plan; a set that is not here is named and left out."""
     found: dict[str, Any] = {}
     missing: list[str] = []
@@ -106,10 +107,10 @@ def evaluate(corrector: Corrector, plan: Evaluation, say: Console) -> dict[str, 
         try:
             corpus = load_set(name, plan.data).head(plan.limit)
         except MissingSet as error:
-            say.print(f"{name} left out: {error}", markup=False)
+            say(f"{name} left out: {error}")
             missing.append(name)
             continue
-        say.print(f"{name}: {len(corpus.sentences)} sentences", markup=False)
+        say(f"{name}: {len(corpus.sentences)} sentences")
         found[name] = _evaluate_set(corrector, corpus, plan)
     config = corrector.config
     return {
@@ -124,22 +125,19 @@ def evaluate(corrector: Corrector, plan: Evaluation, say: Console) -> dict[str, 
     }
 
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 @app.command()
+@takes_groups
 def main(
-    model: Annotated[
-        str | None, typer.Option(help="Folder or hub id; the shipped model if not given.")
-    ] = None,
+    *,
     data: Annotated[Path, typer.Option(help="Folder with the evaluation sets.")] = Evaluation.data,
     sets: Annotated[str, typer.Option(help="Sets or groups, comma between.")] = Evaluation.sets,
-    limit: Annotated[int | None, typer.Option(help="First sentences of each set only.")] = Evaluation.limit,
-    drafter: Annotated[str, typer.Option(help="Drafter to decode with.")] = CorrectorConfig.drafter,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = CorrectorConfig.device,
-    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16.")] = CorrectorConfig.dtype,
-    caution: Annotated[float, typer.Option(help="Bonus in logits for copying.")] = CorrectorConfig.caution,
-    prompt: Annotated[str | None, typer.Option(help="Template with {text}.")] = CorrectorConfig.prompt,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="First sentences of each set only.")
+    ] = Evaluation.limit,
+    corrector: CorrectorOptions,
     raw: Annotated[bool, typer.Option("--raw", help="The model alone, without the guard.")] = Evaluation.raw,
     check_identity: Annotated[
         bool, typer.Option("--check-identity", help="Compare with plain decoding and with transformers.")
@@ -147,24 +145,20 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line instead of tables.")] = False,
 ) -> None:
     """Score a correction model: GLEU, edits, clean sentences changed, spans kept, passes, identity."""
-    from apps.gec.corrector import Corrector
-
-    plan = Evaluation(data, sets, limit, raw, check_identity)
-    errors = Console(stderr=True)
-    try:
+    with told(ValueError):
         set_names(sets)
-        corrector = Corrector(model, drafter, device, dtype, caution, prompt=prompt)
-    except ValueError as error:
-        errors.print(str(error), markup=False)
-        raise typer.Exit(2) from error
-    result = evaluate(corrector, plan, errors)
-    if as_json:
-        print(json.dumps(result))
-    else:
-        show(result["sets"], wide_console())
-    if not result["sets"]:
-        raise typer.Exit(1)
+        config = corrector.config()
+        from apps.gec.corrector import Corrector
+
+        result = evaluate(Corrector.from_config(config), Evaluation(data, sets, limit, raw, check_identity))
+        if as_json:
+            print(json.dumps(result))
+        elif result["sets"]:
+            show(result["sets"], wide_console())
+        if not result["sets"]:
+            say("nothing was scored; give the folder of the evaluation sets with --data")
+            raise typer.Exit(1)
 
 
 if __name__ == "__main__":
-    app()
+    app(prog_name="python -m apps.gec.eval")

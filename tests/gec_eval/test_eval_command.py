@@ -31,6 +31,10 @@ class StubCorrector:
             ),
         )
 
+    @classmethod
+    def from_config(cls, config: Any) -> StubCorrector:
+        return cls()
+
     def correct_sentences(self, sources: Sequence[str]) -> list[SentenceCorrection]:
         return [
             SentenceCorrection(
@@ -82,4 +86,16 @@ def test_an_unknown_set_is_an_error_that_lists_the_sets(folder: Path) -> None:
 
 
 def test_nothing_to_score_is_a_failure(tmp_path: Path, folder: Path) -> None:
-    assert CliRunner().invoke(app, ["--data", str(tmp_path / "absent"), "--sets", "open"]).exit_code == 1
+    run = CliRunner().invoke(app, ["--data", str(tmp_path / "absent"), "--sets", "open"])
+    assert (run.exit_code, run.stdout) == (1, "")
+    assert "nothing was scored" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [(["--limit", "0"], "Invalid value for '--limit'"), (["--caution", "-1"], "error: caution=-1.0")],
+)
+def test_a_wrong_value_is_told_in_a_line(folder: Path, given: list[str], words: str) -> None:
+    run = CliRunner().invoke(app, ["--data", str(folder), "--sets", "open", *given])
+    assert run.exit_code == 2
+    assert words in run.stderr
