@@ -62,6 +62,9 @@ class GecBench:
         known = {setting.threads for c in CONTESTANTS if c.kind != "ctranslate2" for setting in c.settings}
         if not known & set(self.threads):
             raise ValueError(f"threads={self.threads} match no setting; there are {sorted(known)}")
+        options.need_contestants(self.only, [contestant.name for contestant in CONTESTANTS])
+        if not self.model.is_dir():
+            raise ValueError(f"there is no model at {self.model}; give the folder of one with --model")
 
     def wants(self, name: str) -> bool:
         """Whether this contestant takes part."""
@@ -229,11 +232,14 @@ def main(
     minutes: options.Minutes = GecBench.minutes,
     out: options.Out = None,
 ) -> None:
-    """Race grammar correction against transformers and CTranslate2, the same weights, in one run."""
+    """Correction raced against transformers and CTranslate2.
+
+    The same weights, in one run, taking turns.
+    """
     from apps.bench.gec_table import show
 
     with told(ValueError, FileNotFoundError):
-        counts = tuple(int(count) for count in options.words(threads))
+        counts = options.numbers("threads", threads)
         chosen = options.words(only)
         result = run(GecBench(model, data, limit, rounds, rows, max_new_tokens, counts, chosen, minutes))
         show(result)

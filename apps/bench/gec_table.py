@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from apps.bench.report import hardware_line, markdown_table, print_table, say
+from apps.printing import told
 
 _SET_TITLES = {"jfleg": "JFLEG dev", "cweb_g": "CWEB-G dev", "samples": "samples"}
 _COLUMNS = (
@@ -116,6 +117,11 @@ def readme_table(result: dict[str, Any]) -> str:
     return f"{markdown_table(columns, rows)}\n\n{note}"
 
 
-def main(file: Annotated[Path, typer.Argument(help="A result kept with --out.")]) -> None:
-    """Print the README's table of a `gec` result, in Markdown."""
-    print(readme_table(json.loads(file.read_text(encoding="utf-8"))))
+def main(file: Annotated[Path, typer.Argument(metavar="FILE", help="A result kept with --out.")]) -> None:
+    """Print the README's table of a gec result."""
+    with told(ValueError, OSError):
+        try:
+            table = readme_table(json.loads(file.read_text(encoding="utf-8")))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{file} is no result of `bench gec`; give a file that --out wrote") from error
+        print(table)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,3 +18,23 @@ Out = Annotated[Path | None, typer.Option(help="Also write the result to this fi
 def words(listed: str) -> tuple[str, ...]:
     """What stands between commas."""
     return tuple(word.strip() for word in listed.split(",") if word.strip())
+
+
+def numbers(option: str, listed: str, kind: type[int] | type[float] = int) -> tuple[Any, ...]:
+    """The numbers between commas. Raises ValueError, naming the option and what is no number."""
+    found = []
+    for word in words(listed):
+        try:
+            found.append(kind(word))
+        except ValueError:
+            raise ValueError(
+                f"--{option} {listed}: {word!r} is no number; write them with commas between"
+            ) from None
+    return tuple(found)
+
+
+def need_contestants(only: Sequence[str], names: Sequence[str]) -> None:
+    """Raise ValueError for a word of --only that is in no name: nobody would run for it."""
+    for word in only:
+        if not any(word in name for name in names):
+            raise ValueError(f"--only {word!r} names no contestant; there are {', '.join(names)}")

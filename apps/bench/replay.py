@@ -264,14 +264,19 @@ def main(
     data: Annotated[Path, typer.Option(help="Folder that holds the recordings.")] = ReplayBench.data,
     tokenizer: Annotated[str, typer.Option(help="Tokenizer for all: folder or id.")] = ReplayBench.tokenizer,
     model: Annotated[str | None, typer.Option(help="Decoder-only model whose passes are run.")] = None,
-    count_only: Annotated[bool, typer.Option(help="Run no passes; count them.")] = ReplayBench.count_only,
+    count_only: Annotated[
+        bool, typer.Option("--count-only", help="Run no passes; count them.")
+    ] = ReplayBench.count_only,
     items: Annotated[int, typer.Option(help="Recordings of each set.")] = ReplayBench.items,
     limits: Annotated[str, typer.Option(help="Most nodes of a tree, comma between.")] = "16,32",
     out: options.Out = None,
 ) -> None:
-    """Forced replay of recorded answers: tokens per pass of copy, LLMA and prompt lookup."""
+    """Recorded answers replayed: tokens per pass.
+
+    Of the drafter copy beside LLMA and prompt lookup; the recorded tokens are forced, whatever a model would write.
+    """
     with told(ValueError, FileNotFoundError):
-        counts = tuple(int(limit) for limit in options.words(limits))
+        counts = options.numbers("limits", limits)
         result = run(ReplayBench(data, tokenizer, model, count_only, items, counts))
         show(result)
         publish(result, out)

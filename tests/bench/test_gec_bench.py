@@ -99,6 +99,26 @@ def test_a_measurement_of_nothing_is_refused() -> None:
         GecBench(rounds=0)
 
 
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["table", "absent.json"], "absent.json"),
+        (["table", "pyproject.toml"], "pyproject.toml is no result of `bench gec`"),
+        (["gec", "--only", "copy,nobody"], "'nobody' names no contestant; there are transformers"),
+        (["gec", "--model", "absent"], "there is no model at absent"),
+        (["gec", "--threads", "two"], "--threads two: 'two' is no number"),
+        (["rag", "--only", "nobody"], "'nobody' names no contestant"),
+        (["replay", "--count-only", "--limits", "x"], "--limits x: 'x' is no number"),
+        (["ralm", "--passages", "absent", "--ratios", "3,x"], "--ratios 3,x: 'x' is no number"),
+    ],
+)
+def test_a_mistake_in_a_benchmarks_options_is_a_line(command: list[str], words: str) -> None:
+    done = CliRunner().invoke(app, command)
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.output
+    assert done.stderr.startswith("error: ")
+    assert words in done.stderr
+
+
 def test_thread_counts_choose_among_the_settings_but_ctranslate2_keeps_its_best() -> None:
     bench = GecBench(threads=(1,))
     for contestant in CONTESTANTS:

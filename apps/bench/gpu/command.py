@@ -71,9 +71,12 @@ def main(
         str, typer.Option(help="cuda, cuda:N, or cpu (with --quick) to try the command.")
     ] = "cuda",
     minutes: Annotated[float, typer.Option(help="What would take longer is left out, and named.")] = 8.5,
-    quick: Annotated[bool, typer.Option(help="A tiny version of every part.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A tiny version of every part.")] = False,
 ) -> None:
-    """Identity of outputs, the price of a pass and forced replay on a GPU; no network, random weights."""
+    """Identity, the price of a pass and replay on a GPU.
+
+    Random weights, no network. What is measured is written after each part.
+    """
     try:
         where = pick_device(device)
     except ValueError as error:

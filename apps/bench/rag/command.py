@@ -50,6 +50,7 @@ class RagBench:
         for name in ("limit", "rounds", "k", "max_new_tokens"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        options.need_contestants(self.only, [contestant.name for contestant in CONTESTANTS])
         if not self.minutes >= 0:
             raise ValueError(f"minutes={self.minutes} must be 0 (no bound) or more")
         if not (self.model / "config.json").is_file():
@@ -202,7 +203,10 @@ def main(
     minutes: options.Minutes = RagBench.minutes,
     out: options.Out = None,
 ) -> None:
-    """Race answers from documents against transformers and CTranslate2, the same weights, in one run."""
+    """Answers from documents raced against the same two.
+
+    transformers and CTranslate2 with the same weights, in one run, taking turns.
+    """
     with told(ValueError):
         result = run(RagBench(model, data, limit, rounds, k, max_new_tokens, options.words(only), minutes))
         show(result)

@@ -11,8 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
+from apps.bench.options import numbers, words
 from apps.bench.ralm.setting import PARTS, RalmBench, read_passages
 from apps.bench.report import hardware, publish, say
+from apps.printing import told
 
 MODULES = {"latency": "documents", "real": "documents", "grid": "documents", "knn": "neighbours"}
 Part = Callable[[RalmBench, Sequence[str]], dict[str, Any]]
@@ -60,10 +62,13 @@ def main(
     ] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw speedup against b/a and gamma (PNG).")] = None,
 ) -> None:
-    """Speculative retrieval against plain retrieval, by the price of a retrieval; KNN-LM."""
-    try:
+    """Speculative retrieval against plain; KNN-LM.
+
+    By the price of a retrieval: chosen waits, real indexes.
+    """
+    with told(ValueError, ImportError):
         bench = RalmBench(
-            tuple(passages), model, tokenizer, _names(parts), tuple(float(part) for part in _names(ratios)),
+            tuple(passages), model, tokenizer, words(parts), numbers("ratios", ratios, float),
             minutes=minutes, prompts=prompts, max_tokens=max_tokens, drafter=drafter, vectors=vectors,
             embedded=embedded, graph=graph, entries=entries, hidden=hidden,
         )  # fmt: skip
@@ -73,11 +78,4 @@ def main(
             from apps.bench.ralm.picture import draw
 
             draw(result, picture)
-    except (ValueError, FileNotFoundError, ImportError) as error:
-        say(f"error: {error}")
-        raise typer.Exit(2) from error
-    publish(result, out)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+        publish(result, out)
