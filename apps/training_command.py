@@ -34,19 +34,27 @@ class TrainingOptions:
         float, typer.Option(help="Budget in minutes, summed over resumes; drives the schedule.")
     ] = 60.0
     until: Annotated[str, typer.Option(help="End at this time of day at the latest (HH:MM, UTC).")] = ""
-    optimizer: Annotated[str, typer.Option(help="muon or adamw.")] = ""
+    optimizer: Annotated[
+        str, typer.Option(help="muon or adamw.", show_default="the recipe's; adamw when fine-tuning")
+    ] = ""
     lr: Annotated[
-        float, typer.Option(help="Peak rate; by default the recipe's, or 5e-5 when fine-tuning.")
+        float, typer.Option(help="Peak rate.", show_default="the recipe's; 5e-5 when fine-tuning")
     ] = 0.0
     patience: Annotated[
-        int, typer.Option(help="Stop after this many checkpoints without a better held-out loss.")
+        int,
+        typer.Option(
+            help="Stop after this many checkpoints without a better held-out loss.",
+            show_default="never; 3 when fine-tuning",
+        ),
     ] = -1
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto"
     threads: Annotated[int, typer.Option(help="CPU threads (0: as torch chooses).")] = 0
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Any other field: name=value, repeatable.")
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other field; repeatable.")
     ] = None
-    quiet: Annotated[bool, typer.Option(help="Nothing on standard error; the log file has it all.")] = False
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Nothing on standard error; the log file has it all.")
+    ] = False
 
     def config(self, base: Config, *, is_tuning: bool) -> Config:
         """`base` with what was asked for. Raises ValueError for a setting that is not there or does not fit."""

@@ -19,6 +19,12 @@ COMMANDS = {
     "table": "apps.bench.gec_table",
 }
 
+_STYLE: dict[str, Any] = {
+    "add_completion": False,
+    "rich_markup_mode": None,
+    "pretty_exceptions_enable": False,
+}
+
 
 class _Commands(TyperGroup):
     """The commands of the table."""
@@ -29,15 +35,15 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
-        single = typer.Typer(add_completion=False)
+        single = typer.Typer(**_STYLE)
         single.command(cmd_name)(import_module(COMMANDS[cmd_name]).main)
         return typer.main.get_command(single)
 
 
 app = typer.Typer(
     cls=_Commands,
-    add_completion=False,
     no_args_is_help=True,
+    **_STYLE,
     help="Measured comparisons with other runtimes.",
 )
 

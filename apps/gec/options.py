@@ -29,7 +29,7 @@ class CorrectorOptions:
         float, typer.Option(help="Logits added to copying the source: higher means fewer, surer edits.")
     ] = DEFAULTS.caution
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N.")] = DEFAULTS.device
-    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16, float16.")] = DEFAULTS.dtype
+    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16, float16, int8.")] = DEFAULTS.dtype
 
     def config(self, **more: Any) -> CorrectorConfig:
         """These, and `more` fields of it. Raises ValueError, naming the value and the remedy."""

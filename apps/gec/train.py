@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Threads that wait must sleep, not spin: beside another busy process, spinning makes a step ten times longer.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-app = typer.Typer(add_completion=False, help=__doc__)
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 DATA = default_data()
 
 
@@ -104,7 +104,12 @@ def _config(training: TrainingOptions, is_tuning: bool, pairs: str) -> TrainConf
 def main(
     *,
     out: Out,
-    data: Annotated[Path, typer.Option(help="Folder with text/, pairs/ and noise/.")] = DATA,
+    data: Annotated[
+        Path,
+        typer.Option(
+            help="Folder with text/, pairs/ and noise/.", show_default="../shared/data, beside this"
+        ),
+    ] = DATA,
     model: Annotated[str, typer.Option(help="Fine-tune this seq2seq model (path or hub id) instead.")] = "",
     pairs: Annotated[
         str, typer.Option(help='Your own pairs: JSONL of {"src", "tgt"}, used as the real ones.')

@@ -43,7 +43,7 @@ def bare(context: typer.Context) -> None:
 @app.command()
 def index(
     documents: Annotated[
-        list[Path], typer.Argument(metavar="DOCS...", help="Files and folders: txt, md, html, pdf, docx.")
+        list[Path], typer.Argument(metavar="DOCS", help="Files and folders: txt, md, html, pdf, docx.")
     ],
     index: Annotated[Path, typer.Option(help="Folder of the index; made if it is not there.")],
     chunk_tokens: Annotated[
@@ -89,7 +89,7 @@ def chat(
 @app.command()
 @takes_groups
 def ask(
-    question: Annotated[str, typer.Argument(help="What to ask.")],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to ask.")],
     *,
     output: options.Format = "text",
     answering: options.AnswerOptions,

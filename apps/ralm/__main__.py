@@ -39,7 +39,7 @@ def ralm() -> None:
 @app.command()
 @takes_groups
 def generate(
-    prompt: Annotated[str, typer.Argument(help="Text to go on from.")],
+    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="Text to go on from.")],
     *,
     docs: options.Docs = None,
     datastore: options.Store = None,
@@ -99,8 +99,11 @@ def evaluation(
     drafter: options.Drafter = "copy",
     model: options.ModelOptions,
 ) -> None:
-    """Answer questions plainly and with speculation: scores, speed, whether the tokens are the same. Or, with a
-    datastore, the perplexity of a text, by the model alone and with its neighbours."""
+    """Measure answers, or KNN-LM's perplexity.
+
+    Questions are answered plainly and with speculation: scores, speed, whether the tokens are the same. With a
+    datastore: the perplexity of a text, by the model alone and with its neighbours.
+    """
     with told(*USER_ERRORS):
         chosen = model.chosen(drafter)
         if is_knn(docs, datastore):
@@ -121,14 +124,17 @@ def evaluation(
 @app.command()
 @takes_groups
 def datastore(
-    texts: Annotated[list[Path], typer.Argument(help="Text files, plain or gzipped.")],
+    texts: Annotated[list[Path], typer.Argument(metavar="TEXT", help="Text files, plain or gzipped.")],
     *,
     out: Annotated[Path, typer.Option(help="Folder for the datastore; one that is there is replaced.")],
     index: Annotated[str, typer.Option(help="flat (exact), hnsw or ivfpq.")] = "flat",
     window: options.Window = 256,
     model: options.ModelOptions,
 ) -> None:
-    """Build what KNN-LM retrieves from: the model's state before every token of the texts, and that token."""
+    """Build what KNN-LM retrieves from.
+
+    That is, the model's state before every token of the texts, and that token.
+    """
     with told(*USER_ERRORS):
         from .knn.texts import read_text
 

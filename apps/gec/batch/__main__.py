@@ -35,7 +35,10 @@ DONE, SOME_REJECTED, STOPPED = 0, 1, 3
 JOB = JobConfig(Path("IN"), Path("OUT"))
 BATCHES_PER_CALL = 8  # rows that finish early make room for others of the same call
 
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
+
+@app.command()
 @takes_groups
 def main(
     source: options.Source,
@@ -184,4 +187,4 @@ def last_line(report: Report, config: JobConfig) -> str:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app(prog_name="python -m apps.gec.batch")

@@ -11,7 +11,10 @@ Column = Annotated[str, typer.Option(help="The column with the text.")]
 OutputColumn = Annotated[str, typer.Option(help="The column for the correction; may be the same.")]
 MaxChars = Annotated[int, typer.Option(help="Longer texts are rejected.")]
 Overwrite = Annotated[
-    bool, typer.Option(help="Replace what is at OUT; an unfinished run of this job is still continued.")
+    bool,
+    typer.Option(
+        "--overwrite", help="Replace what is at OUT; an unfinished run of this job is still continued."
+    ),
 ]
 Workers = Annotated[
     str,
