@@ -6,8 +6,11 @@ Knows names, numbers and paths. Does not load anything, so that a wrong setting 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from apps.drafter_options import read_options
 
 from .prompts import check_template
 
@@ -27,7 +30,8 @@ class CorrectorConfig:
     `model` is a folder or hub id (None: the shipped one); `prompt` a template with `{text}` (None: what the model's
     family wants); `caution` the bonus in logits for copying; `threads` torch's CPU threads (None: as they are);
     `max_source_tokens` the size above which a sentence is corrected in pieces; `language` the one whose sentence
-    ends are looked for. Raises ValueError, naming the value and the remedy.
+    ends are looked for; `drafter_options` what the drafter needs besides, as `NAME=VALUE` texts. Raises ValueError,
+    naming the value and the remedy.
     """
 
     model: str | None = None
@@ -42,6 +46,7 @@ class CorrectorConfig:
     max_rows: int = 32
     max_source_tokens: int = 128
     language: str = "en"
+    drafter_options: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.caution < float("inf"):
@@ -54,6 +59,7 @@ class CorrectorConfig:
             raise ValueError(f"max_rows={self.max_rows} must be at least 1")
         if self.max_source_tokens < 8:
             raise ValueError(f"max_source_tokens={self.max_source_tokens} must be at least 8")
+        read_options(self.drafter_options)
         if self.prompt is not None:
             check_template(self.prompt)
 

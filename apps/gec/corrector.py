@@ -14,6 +14,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from apps.drafter_options import read_options
+
 from .config import CorrectorConfig
 from .guard import problem
 from .projection import project
@@ -65,8 +67,9 @@ class Corrector:
 
     Keyword names, which stay: `model` (folder or hub id; None: the shipped one), `drafter`, `device`, `dtype`,
     `caution` (bonus in logits for copying the source: precision against recall), `prompt` (template with `{text}`),
-    `temperature`, `seed`, `threads`, `max_rows`, `max_source_tokens`, `language`, and `engine`, a running
-    `core.Engine` to use instead of loading one. Raises ValueError for a setting or a model that cannot be.
+    `temperature`, `seed`, `threads`, `max_rows`, `max_source_tokens`, `language`, `drafter_options` (`NAME=VALUE`
+    texts), and `engine`, a running `core.Engine` to use instead of loading one. Raises ValueError for a setting or a
+    model that cannot be.
     `stats` counts everything corrected so far.
     """
 
@@ -85,11 +88,12 @@ class Corrector:
         max_rows: int = _DEFAULTS.max_rows,
         max_source_tokens: int = _DEFAULTS.max_source_tokens,
         language: str = _DEFAULTS.language,
+        drafter_options: Sequence[str] = _DEFAULTS.drafter_options,
         engine: Engine | None = None,
     ) -> None:
         self.config = CorrectorConfig(
             None if model is None else str(model), drafter, device, dtype, caution, prompt, temperature, seed,
-            threads, max_rows, max_source_tokens, language,
+            threads, max_rows, max_source_tokens, language, drafter_options,
         )  # fmt: skip
         self.stats = CorrectionStats()
         self.engine = load_engine(self.config) if engine is None else engine
@@ -230,7 +234,12 @@ def load_engine(config: CorrectorConfig) -> Engine:
     logging.disable_progress_bar()  # a second of loading needs no bar
     try:
         return Engine.from_pretrained(
-            name, drafter=config.drafter, device=config.device, dtype=config.dtype, max_rows=config.max_rows
+            name,
+            drafter=config.drafter,
+            device=config.device,
+            dtype=config.dtype,
+            drafter_options=read_options(config.drafter_options),
+            max_rows=config.max_rows,
         )
     except OSError as error:  # transformers says so of hub ids that do not exist or cannot be reached
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from apps.drafter_options import DrafterOption
+
 from .config import CorrectorConfig
 
 DEFAULTS = CorrectorConfig()
@@ -25,6 +27,7 @@ class CorrectorOptions:
     drafter: Annotated[
         str, typer.Option(help="How guesses are made (none: plain decoding); never changes the text.")
     ] = DEFAULTS.drafter
+    drafter_option: DrafterOption = None
     caution: Annotated[
         float, typer.Option(help="Logits added to copying the source: higher means fewer, surer edits.")
     ] = DEFAULTS.caution
@@ -33,4 +36,6 @@ class CorrectorOptions:
 
     def config(self, **more: Any) -> CorrectorConfig:
         """These, and `more` fields of it. Raises ValueError, naming the value and the remedy."""
-        return CorrectorConfig(**vars(self), **more)
+        settings = dict(vars(self))
+        items = tuple(settings.pop("drafter_option") or ())
+        return CorrectorConfig(**settings, drafter_options=items, **more)

@@ -201,6 +201,7 @@ def _answerer(config: ChatConfig, search: Any) -> Answerer:
     model = ChatEchodraft(
         model=config.model or default_model(),
         drafter=config.drafter,
+        drafter_options=config.drafter_options,
         device=config.device,
         dtype=config.dtype,
         threads=config.threads,

@@ -48,6 +48,7 @@ class ChatEchodraft(BaseChatModel):
     model: str = Field(default_factory=default_model)
     engine: Engine | None = Field(default=None, exclude=True, repr=False)
     drafter: str = "copy"
+    drafter_options: tuple[str, ...] = ()
     device: str = "auto"
     dtype: str = "auto"
     exact: bool = False
@@ -278,7 +279,14 @@ class ChatEchodraft(BaseChatModel):
 
     def _settings(self, model: str) -> EngineSettings:
         return EngineSettings(
-            model, self.drafter, self.device, self.dtype, self.exact, self.max_rows, self.threads
+            model,
+            self.drafter,
+            self.device,
+            self.dtype,
+            self.exact,
+            self.max_rows,
+            self.threads,
+            self.drafter_options,
         )
 
 

@@ -9,6 +9,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from apps.drafter_options import read_options
+
 from .engines import shipped
 
 SHIPPED_HANDBOOK = Path("data") / "handbook"
@@ -33,6 +35,7 @@ class ChatConfig:
 
     `index` None is the handbook's; `model` None the shipped one; `min_score` None what suits the kind of search;
     `history` None is a file beside the index. `k` passages are looked up; the answer has at most `max_tokens`.
+    `drafter_options` is what the drafter needs besides, as `NAME=VALUE` texts.
     Raises ValueError, naming the value and the remedy.
     """
 
@@ -49,8 +52,10 @@ class ChatConfig:
     dtype: str = "auto"
     threads: int | None = None
     history: Path | None = None
+    drafter_options: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        read_options(self.drafter_options)
         if self.k < 1:
             raise ValueError(f"k={self.k} must be at least 1")
         if self.max_tokens < 1:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from apps.drafter_options import read_options
+
 if TYPE_CHECKING:
     from core import Engine
 
@@ -55,7 +57,8 @@ def checked_model(name: str) -> str:
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """What tells one engine from another; see `core.Engine.from_pretrained`. `threads` are torch's on the CPU."""
+    """What tells one engine from another; see `core.Engine.from_pretrained`. `threads` are torch's on the CPU;
+    `drafter_options` are `NAME=VALUE` texts."""
 
     model: str
     drafter: str = "copy"
@@ -64,6 +67,7 @@ class EngineSettings:
     exact: bool = False
     max_rows: int = 32
     threads: int | None = None
+    drafter_options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +113,7 @@ def _load(settings: EngineSettings) -> Engine:
         engine = Engine.from_pretrained(
             name,
             drafter=settings.drafter,
+            drafter_options=read_options(settings.drafter_options),
             device=settings.device,
             dtype=settings.dtype,
             exact=settings.exact,

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from apps.drafter_options import DrafterOption
+
 from .config import ChatConfig
 
 DEFAULTS = ChatConfig()
@@ -31,6 +33,7 @@ class AnswerOptions:
     drafter: Annotated[
         str, typer.Option(help="How guesses are made (none: plain decoding); never changes the answer.")
     ] = DEFAULTS.drafter
+    drafter_option: DrafterOption = None
     min_score: Annotated[
         float | None,
         typer.Option(help="Passages below are not good enough.", show_default="what suits the search"),
@@ -46,4 +49,6 @@ class AnswerOptions:
 
     def config(self, **more: Any) -> ChatConfig:
         """These, and `more` fields of it. Raises ValueError, naming the value and the remedy."""
-        return ChatConfig(**vars(self), **more)
+        settings = dict(vars(self))
+        items = tuple(settings.pop("drafter_option") or ())
+        return ChatConfig(**settings, drafter_options=items, **more)

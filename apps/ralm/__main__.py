@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from apps.drafter_options import DrafterOption
 from apps.option_groups import takes_groups
 from apps.printing import print_figures, say, told, tracked
 
@@ -51,6 +52,7 @@ def generate(
     max_tokens: options.MaxTokens = 128,
     sampling: options.SamplingOptions,
     drafter: options.Drafter = "copy",
+    drafter_option: DrafterOption = None,
     model: options.ModelOptions,
     stats: Annotated[bool, typer.Option("--stats", help="What speculation did and cost, to stderr.")] = False,
 ) -> None:
@@ -58,7 +60,7 @@ def generate(
     with told(*USER_ERRORS):
         if not prompt.strip():
             raise ValueError("the prompt is empty; give some text")
-        chosen = model.chosen(drafter)
+        chosen = model.chosen(drafter, drafter_option)
         if is_knn(docs, datastore):
             assert datastore is not None
             guessing = speculation.config(prefetch=FOLLOWING)
@@ -97,6 +99,7 @@ def evaluation(
     max_tokens: options.MaxTokens = 32,
     sampling: options.SamplingOptions,
     drafter: options.Drafter = "copy",
+    drafter_option: DrafterOption = None,
     model: options.ModelOptions,
 ) -> None:
     """Measure answers, or KNN-LM's perplexity.
@@ -105,7 +108,7 @@ def evaluation(
     datastore: the perplexity of a text, by the model alone and with its neighbours.
     """
     with told(*USER_ERRORS):
-        chosen = model.chosen(drafter)
+        chosen = model.chosen(drafter, drafter_option)
         if is_knn(docs, datastore):
             assert datastore is not None
             print_figures(_perplexity(chosen, datastore, source, knn.config(), window, limit), output)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from apps.drafter_options import read_options
 from apps.printing import say
 
 from .config import RetrievalConfig, SpeculationConfig
@@ -26,12 +27,14 @@ SHIPPED_MODEL = Path(__file__).resolve().parents[2] / "data" / "models" / "chat-
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which model, and how it runs; `name` None: the shipped one."""
+    """Which model, and how it runs; `name` None: the shipped one. `drafter_options` are
+    `NAME=VALUE` texts."""
 
     name: str | None
     drafter: str = "copy"
     device: str = "auto"
     dtype: str = "auto"
+    drafter_options: tuple[str, ...] = ()
 
     def path(self) -> str:
         """Folder or hub id. Raises ValueError where the shipped model is asked for and not there."""
@@ -52,7 +55,8 @@ class Chosen:
         from core import Engine
 
         logging.disable_progress_bar()
-        return Engine.from_pretrained(path, self.drafter, self.device, self.dtype)
+        options = read_options(self.drafter_options)
+        return Engine.from_pretrained(path, self.drafter, self.device, self.dtype, drafter_options=options)
 
 
 def open_retrieval_lm(

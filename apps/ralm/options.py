@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from apps.drafter_options import read_options
+
 from .config import Method, RetrievalConfig, SpeculationConfig
 from .knn.config import KnnConfig
 from .opening import Chosen
@@ -42,9 +44,10 @@ class ModelOptions:
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N.")] = "auto"
     dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16, int8.")] = "auto"
 
-    def chosen(self, drafter: str = "none") -> Chosen:
-        """The model with a drafter."""
-        return Chosen(self.model, drafter, self.device, self.dtype)
+    def chosen(self, drafter: str = "none", options: list[str] | None = None) -> Chosen:
+        """The model with a drafter and its options. Raises ValueError, naming an option of another form."""
+        read_options(options or ())
+        return Chosen(self.model, drafter, self.device, self.dtype, tuple(options or ()))
 
 
 @dataclass(frozen=True)

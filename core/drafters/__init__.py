@@ -86,6 +86,10 @@ class MissingOptionError(ValueError):
     """A drafter was asked for without the option that it cannot be made without."""
 
 
+class WrongOptionError(ValueError, TypeError):
+    """A drafter was given an option that it does not have, or one of the wrong kind."""
+
+
 def names() -> list[str]:
     """Every drafter by name."""
     return sorted(FACTORIES)
@@ -101,7 +105,7 @@ def create(name: str, target: Target, **options: Any) -> Drafter:
     options of a part are then given under its name (`draft_model={"model": PATH}`).
 
     Raises ValueError for an unknown name, MissingOptionError for an option that the drafter cannot be made without, and
-    TypeError, naming it, for one that it does not have.
+    WrongOptionError, naming it, for one that it does not have.
     """
     if "+" in name:
         return _merged(target, name, **options)
@@ -112,6 +116,15 @@ def create(name: str, target: Target, **options: Any) -> Drafter:
     needed = NEED_OPTIONS.get(name)
     if needed is not None and needed not in options:
         raise MissingOptionError(
-            f"drafter {name!r} needs the option {needed!r}, a folder or hub id; give it in drafter_options"
+            f"drafter {name!r} needs the option {needed!r}, a folder or hub id; give it in drafter_options, "
+            f"to a command as --drafter-option {needed}=FOLDER"
         )
-    return FACTORIES[name](target, **options)
+    if not options:
+        return FACTORIES[name](target)
+    try:
+        return FACTORIES[name](target, **options)
+    except TypeError as error:
+        raise WrongOptionError(
+            f"drafter {name!r} cannot be made with {', '.join(f'{key}={value!r}' for key, value in options.items())}: "
+            f"{error}; leave out the option that it does not have"
+        ) from error

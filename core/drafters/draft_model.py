@@ -48,7 +48,13 @@ def load_draft(target: Target, model: str | Path | Target, dtype: str | None) ->
         if dtype is None:
             dtype = next(name for name, kind in loading.DTYPES.items() if kind is target.dtype)
         has_graphs = isinstance(target.runner, StaticRunner)
-        model, tokenizer = loading.load(model, str(target.device), dtype, cuda_graphs=has_graphs)
+        try:
+            model, tokenizer = loading.load(model, str(target.device), dtype, cuda_graphs=has_graphs)
+        except OSError as error:  # transformers says so of hub ids that do not exist or cannot be reached
+            first = str(error).strip().split("\n")[0]
+            raise ValueError(
+                f"the draft model {str(model)!r} cannot be loaded: {first} Give a folder, or a hub id with a network."
+            ) from error
     if model.is_encoder_decoder != target.is_encoder_decoder:
         kinds = ("a decoder-only model", "an encoder-decoder model")
         raise ValueError(

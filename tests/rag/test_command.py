@@ -50,6 +50,9 @@ def test_ask_prints_the_answer_and_json_holds_all_sources(library: Path, chat_fo
     assert "tokens per forward" in text.stderr
     plain = json.loads(run("ask", asked, *options, "--format", "json", "--drafter", "none").stdout)
     assert plain["answer"] == told["answer"]
+    drafting = ("--drafter", "draft_model", "--drafter-option", f"model={chat_folder}")
+    drafted = json.loads(run("ask", asked, *options, "--format", "json", *drafting).stdout)
+    assert drafted["answer"] == told["answer"]
 
 
 def test_ask_abstains_where_the_documents_do_not_tell(library: Path, chat_folder: Path) -> None:
@@ -103,6 +106,14 @@ def test_eval_measures_a_file_of_questions(library: Path, chat_folder: Path, tmp
         (
             ("ask", "Why?", "--model", "MODEL", "--index", "INDEX", "--drafter", "draft_model"),
             "needs the option 'model'",
+        ),
+        (
+            ("ask", "Why?", "--model", "MODEL", "--index", "INDEX", "--drafter-option", "model"),
+            "the drafter option 'model' must read NAME=VALUE",
+        ),
+        (
+            ("ask", "Why?", "--model", "MODEL", "--index", "INDEX", "--drafter-option", "wide=3"),
+            "drafter 'copy' cannot be made with wide=3",
         ),
         (("ask", "Why?", "--model", "MODEL", "--index", "INDEX", "--k", "0"), "k=0"),
         (("chat", "--model", "MODEL", "--index", "INDEX", "--follow-ups", "guess"), "'guess' is not a way"),

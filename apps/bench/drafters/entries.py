@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from apps import drafter_options
 from apps.bench.timing import Failure
 
 if TYPE_CHECKING:
@@ -40,27 +41,12 @@ class Entry:
 
 def read_options(items: Iterable[str]) -> dict[str, dict[str, Any]]:
     """`NAME.KEY=VALUE` items by drafter. Raises ValueError for what has another form."""
-    options: dict[str, dict[str, Any]] = {}
+    items = list(items)
     for item in items:
-        left, equals, value = item.partition("=")
-        name, dot, key = left.partition(".")
-        if not (equals and dot and name and key):
+        name, dot, key = item.partition("=")[0].partition(".")
+        if not (name and dot and key):
             raise ValueError(f"--option {item!r} must read DRAFTER.OPTION=VALUE")
-        options.setdefault(name, {})[key] = _value(value)
-    return options
-
-
-def _value(text: str) -> Any:
-    """A number or a truth value where the text is one."""
-    named = {"true": True, "false": False, "none": None}
-    if text.lower() in named:
-        return named[text.lower()]
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    return drafter_options.read_options(items)
 
 
 def entries(
