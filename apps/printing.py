@@ -61,6 +61,11 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def hush_hub() -> None:
+    """No lines about each try to reach the model hub: our own message says it once. Before a model library loads."""
+    os.environ.setdefault("HF_HUB_VERBOSITY", "error")
+
+
 def tracked(items: Iterable[Item], words: str, total: int) -> Iterator[Item]:
     """The items, with a bar on stderr."""
     from rich.console import Console

@@ -51,3 +51,18 @@ def test_a_closed_output_is_a_line_and_a_code() -> None:
 def test_an_error_stands_below_what_was_written_before() -> None:
     done = ended("", "--is-wrong")
     assert (done.returncode, done.stdout, done.stderr) == (2, "result\n", "error: a wrong value\n")
+
+
+def test_the_hubs_own_warnings_stay_away_however_late_it_is_imported() -> None:
+    code = """
+from apps.printing import hush_hub
+hush_hub()
+import logging
+import huggingface_hub.utils.logging as theirs
+print(theirs.get_logger("huggingface_hub.utils._http").isEnabledFor(logging.WARNING))
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "HF_HUB_VERBOSITY"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env=environment, check=True
+    )
+    assert done.stdout == "False\n"

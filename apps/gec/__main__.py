@@ -7,7 +7,6 @@ works; no model library is imported before there is a word to correct.
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 
 from apps.option_groups import takes_groups
-from apps.printing import say, told
+from apps.printing import hush_hub, say, told
 
 from .config import CorrectorConfig
 from .inputs import InputError, check_argument, decode, line_groups, read_file
@@ -168,9 +167,9 @@ class Run:
         if self._corrector is None:
             if os.path.isdir(self._model):
                 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # a local model asks no network for anything
+            hush_hub()
             from .corrector import Corrector
 
-            logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # our own message says it once
             self._corrector = Corrector.from_config(self.config)
         return self._corrector
 

@@ -25,7 +25,7 @@ from apps.gec.metrics.report import show
 from apps.gec.options import CorrectorOptions
 from apps.gec.results import CorrectionStats
 from apps.option_groups import takes_groups
-from apps.printing import say, told
+from apps.printing import hush_hub, say, told
 
 if TYPE_CHECKING:
     from apps.gec.corrector import Corrector
@@ -148,6 +148,7 @@ def main(
     with told(ValueError):
         set_names(sets)
         config = corrector.config()
+        hush_hub()
         from apps.gec.corrector import Corrector
 
         result = evaluate(Corrector.from_config(config), Evaluation(data, sets, limit, raw, check_identity))

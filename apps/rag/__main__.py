@@ -8,7 +8,6 @@ command it chats over the handbook. No model library is imported before it is ne
 from __future__ import annotations
 
 import json
-import logging
 import os
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from apps.option_groups import takes_groups
-from apps.printing import print_figures, say, told, tracked
+from apps.printing import hush_hub, print_figures, say, told, tracked
 
 from . import options
 from .config import ChatConfig
@@ -36,6 +35,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 @app.callback(invoke_without_command=True)
 def bare(context: typer.Context) -> None:
     """Answers from documents, with sources. Without a command: chat over the handbook."""
+    hush_hub()
     if context.invoked_subcommand is None:
         chat()
 
@@ -54,6 +54,10 @@ def index(
     with _told():
         from .library import build
 
+        if chunk_tokens is not None and chunk_tokens < 8:
+            raise ValueError(
+                f"--chunk-tokens {chunk_tokens} is too few for a passage; 8 or more, 200 is usual"
+            )
         report = build(documents, index, chunk_tokens=chunk_tokens)
         for line in report.lines:
             say(line)
@@ -197,7 +201,6 @@ def _answerer(config: ChatConfig, search: Any) -> Answerer:
     from .chat_model import ChatEchodraft
     from .engines import default_model
 
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # our own message says it once
     model = ChatEchodraft(
         model=config.model or default_model(),
         drafter=config.drafter,

@@ -13,6 +13,8 @@ from typing import Any, Protocol
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage, SystemMessage
 
+from apps.text_input import need_characters
+
 from . import follow_up
 from .chat_model import ChatEchodraft
 from .prompts import ABSTENTION, answer_messages, citations, compact, is_abstention
@@ -116,10 +118,12 @@ class Answerer:
     def prepare(self, text: str, earlier: Sequence[tuple[str, str]] = ()) -> Question:
         """Look the question up. `earlier` holds (standalone question, answer) pairs, oldest first.
 
-        Raises ValueError for an empty question and for one that leaves no room for a passage.
+        Raises ValueError for an empty question, for one with bytes that are not UTF-8 and for one that leaves no room
+        for a passage.
         """
         if not text.strip():
             raise ValueError("the question is empty; ask something")
+        need_characters(text, "the question")
         started = time.perf_counter()
         self._check_length(text)
         standalone = follow_up.standalone(text, earlier, self.way, self.model)

@@ -68,7 +68,9 @@ class Chat:
         }
 
     def run(self) -> None:
-        """Ask until the end of input or /quit."""
+        """Ask until the end of input or /quit. Raises ValueError where there is no input."""
+        if sys.stdin is None:
+            raise ValueError("standard input is closed; give it a file, a pipe or a terminal")
         is_terminal = sys.stdin.isatty()
         if is_terminal:
             with suppress(ImportError):

@@ -14,7 +14,8 @@ import typer
 
 from apps.drafter_options import DrafterOption
 from apps.option_groups import takes_groups
-from apps.printing import print_figures, say, told, tracked
+from apps.printing import hush_hub, print_figures, say, told, tracked
+from apps.text_input import need_characters
 
 from . import options
 from .knn.config import FOLLOWING, KnnConfig
@@ -35,6 +36,7 @@ app = typer.Typer(
 @app.callback()
 def ralm() -> None:
     """Text that retrieves again and again while it is written, with speculation on what will be retrieved."""
+    hush_hub()
 
 
 @app.command()
@@ -60,6 +62,7 @@ def generate(
     with told(*USER_ERRORS):
         if not prompt.strip():
             raise ValueError("the prompt is empty; give some text")
+        need_characters(prompt, "the prompt")
         chosen = model.chosen(drafter, drafter_option)
         if is_knn(docs, datastore):
             assert datastore is not None

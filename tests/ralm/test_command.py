@@ -114,6 +114,7 @@ def test_a_datastore_is_built_written_with_and_measured(folders: tuple[Path, Pat
         (["eval", "nowhere.txt", "--datastore", "x", "--model", "m"], "nowhere.txt cannot be read as text"),
         (["generate", PROMPT, "--docs", "nowhere", "--model", "m"], "there is nothing at nowhere"),
         (["generate", " ", "--docs", "nowhere"], "the prompt is empty"),
+        (["generate", "caf\udce9", "--docs", "nowhere"], "the prompt is not UTF-8"),
         (["eval", "nowhere.jsonl", "--docs", "nowhere"], "the questions cannot be read"),
         (["generate", PROMPT, "--docs", ".", "--model", "m", "--retriever", "x"], "retriever 'x' is unknown"),
         (["generate", PROMPT, "--docs", ".", "--stride", "0"], "stride=0"),

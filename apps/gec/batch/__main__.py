@@ -19,7 +19,7 @@ from apps.gec.config import CorrectorConfig
 from apps.gec.options import DEFAULTS, CorrectorOptions
 from apps.gec.workers.machine import physical_cores
 from apps.option_groups import takes_groups
-from apps.printing import INTERRUPTED, USAGE, say
+from apps.printing import INTERRUPTED, USAGE, hush_hub, say
 
 from . import options
 from .config import JobConfig
@@ -59,6 +59,8 @@ def main(
     uncorrected in OUT; 2 refused, nothing was written; 3 stopped in the middle, for instance by a full disk:
     mend the cause and start it again; 130 interrupted, start it again.
     """
+
+    hush_hub()
 
     def start() -> int:
         asked = corrector.config(max_rows=batch_size)
