@@ -121,7 +121,7 @@ def evaluation(
     ],
     *,
     output: options.Format = "text",
-    limit: Annotated[int | None, typer.Option(help="First questions only.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="First questions only.")] = None,
     answering: options.AnswerOptions,
     k: options.K = 10,
     answers: Annotated[
