@@ -5,7 +5,7 @@ train  --target T --draft D --out DIR  Seq-KD, token-level KD on given, the targ
 boost  --target T --draft A --draft B  each learns what those before it miss (SpecInfer)
 heads  --target T --kind medusa        blockwise, Medusa or EAGLE-style heads for the target
 fill   --target T --draft D --mask ID  a draft model that fills a block of masks in one pass (SpecDec)
-accept --target T --draft D            tokens per pass and acceptance of a draft model
+accept --target T --draft D            tokens per pass and acceptance of draft models, with --rounds also their speed
 
 Texts come from --data: .jsonl with a prompt (and an output), anything else has a prompt a line; .gz is read too. Runs
 go on from where they stopped when the command is given again.

@@ -100,6 +100,15 @@ def _add_accept(parser: argparse.ArgumentParser) -> None:
         "--depth", type=int, default=5, help="tokens drafted for each pass (default %(default)s)"
     )
     parser.add_argument("--max-new-tokens", type=int, default=128, help="(default %(default)s)")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=0,
+        help="also time all drafts against plain decoding, in turn (default: no)",
+    )
+    parser.add_argument(
+        "--rows", type=int, default=1, help="prompts at once while timing (default %(default)s)"
+    )
 
 
 def _load(name: str, device: str = "cpu") -> Target:
@@ -243,8 +252,9 @@ def _accept(options: argparse.Namespace) -> None:
         ("sampled", 1.0, "exact"),
         ("textbook", 1.0, "speculative_sampling"),
     )
-    for name in options.draft:
-        draft, _ = load(name, options.device, "float32")
+    drafts = [load(name, options.device, "float32")[0] for name in options.draft]
+    speeds = _speeds(options, target, drafts, tokenizer, prompts)
+    for name, draft, speed in zip(options.draft, drafts, speeds, strict=True):
         found = {
             words: tokens_per_pass(
                 target, draft, tokenizer, prompts, temperature=temperature, depth=options.depth,
@@ -252,7 +262,28 @@ def _accept(options: argparse.Namespace) -> None:
             )
             for words, temperature, rule in settings
         }  # fmt: skip
-        _tell({"draft": name, "prompts": len(prompts), "depth": options.depth, **found})
+        _tell({"draft": name, "prompts": len(prompts), "depth": options.depth, **found, **speed})
+
+
+def _speeds(
+    options: argparse.Namespace, target: Any, drafts: list[Any], tokenizer: Any, prompts: list[Any]
+) -> list[dict[str, Any]]:
+    """What the clock says of each draft, by setting; nothing without rounds."""
+    from core.alignment.speed import times_plain
+
+    if options.rounds < 0 or options.rows < 1:
+        raise ValueError(
+            f"--rounds {options.rounds} must be 0 (no clock) or more, --rows {options.rows} at least 1"
+        )
+    settings = (("timed", 0.0), ("timed_sampled", 1.0)) if options.rounds else ()
+    found = {
+        words: times_plain(
+            target, drafts, tokenizer, prompts, rounds=options.rounds, rows=options.rows,
+            temperature=temperature, max_new_tokens=options.max_new_tokens,
+        )
+        for words, temperature in settings
+    }  # fmt: skip
+    return [{words: figures[i] for words, figures in found.items()} for i in range(len(drafts))]
 
 
 def _say(line: str) -> None:

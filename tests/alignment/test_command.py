@@ -48,11 +48,18 @@ def test_a_draft_is_cut_trained_and_measured(folder: Path, capsys: pytest.Captur
     own = f"train --target T --draft @cut --data P {KEYS} --outputs given --loss likelihood --out @own --device cpu"
     assert run(folder, f"{own} {SHORT}") == 0
     assert not (folder / "own/target.jsonl").exists()
-    asked = "accept --target T --data X --device cpu --max-new-tokens 6 --draft @kd/export --draft T"
+    asked = (
+        "accept --target T --data X --device cpu --max-new-tokens 6 --rounds 2 --draft @kd/export --draft T"
+    )
     assert run(folder, asked) == 0
     trained, itself = (json.loads(line) for line in capsys.readouterr().out.splitlines()[1:])
     assert trained["prompts"] == itself["prompts"] == 8
     assert itself["greedy"]["accepted"] == 1
+    for draft in (trained, itself):
+        for setting in ("timed", "timed_sampled"):
+            assert draft[setting]["identical"] == 1
+            assert min(draft[setting]["times"], draft[setting]["times_cpu"]) > 0
+            assert draft[setting]["tokens_per_pass"] >= 1
     assert trained["greedy"]["tokens_per_pass"] < itself["greedy"]["tokens_per_pass"]
 
 
