@@ -77,6 +77,9 @@ def _read(path: Path) -> list[Turn]:
         raise ValueError(
             f"the history {str(path)!r} cannot be read ({error}); give --history another file"
         ) from error
+    whole = [line for line in lines[:-1] if line.strip()]  # the last one may be cut short by a kill
+    if whole and not any(map(_is_json, whole)):
+        raise ValueError(f"{str(path)!r} is no history but another file; give --history a new one")
     turns = [_turn(line) for line in lines]
     return [turn for turn in turns if turn is not None]
 
@@ -88,6 +91,14 @@ def _turn(line: bytes) -> Turn | None:
         return Turn(**fields)
     except (ValueError, TypeError, AttributeError):  # cut short, or of another program
         return None
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
 
 
 def _ends_line(path: Path) -> bool:

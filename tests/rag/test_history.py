@@ -51,6 +51,13 @@ def test_lines_of_other_programs_are_passed_over(tmp_path: Path) -> None:
     assert History(path).turns == []
 
 
+def test_a_text_given_by_mistake_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "essay.txt"
+    path.write_text("My winter\n\nIt was cold.\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"essay.txt' is no history but another file"):
+        History(path)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_history_that_cannot_be_written_is_said_once(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
