@@ -146,6 +146,7 @@ class Gains:
 
     begins: float = 1.8
     match: float = 2.8
+    phrase: float = 0.2
     absent: float = 1.2
     vote: float = 0.1
     gather: float = 0.7
@@ -159,6 +160,7 @@ class Gains:
     meaning_sum: float = 0.3
     clear: tuple[float, float] = (0.035, 0.018)
     copy: float = 2.8
+    third: float = 0.8
     say: float = 1.0
 
 
@@ -226,14 +228,16 @@ class _Program:
     def _names(self) -> Tensor:
         """What tells sentences from others `[64, W]`: first words, the last word before, the passage's number."""
         first, second = self.stream.first
-        return torch.cat((second[:16], self.stream.before[:16], first[:16], self.stream.number[:16]))
+        return torch.cat((second[:16], self.stream.before[16:], first[:16], self.stream.number[:16]))
 
     def _find_words(self) -> None:
         heads, stream, gains = self.heads, self.stream, self.gains
-        words = stream.match.clone()
-        words[: len(astuple(self.marks))] = 0.0
         found = torch.cat(tuple(stream.found))
-        heads.matches(2, 0, _SLOW, words, stream.back[0], gains.match)
+        # Not the marks. Where the word before is the same too, pieces of a name and phrases find more.
+        plain = slice(len(astuple(self.marks)), None)
+        here = torch.cat((stream.match[plain], gains.phrase * stream.back[0][plain]))
+        there = torch.cat((stream.back[0][plain], stream.back[1][plain]))
+        heads.matches(2, 0, _SLOW, here, there, gains.match)
         # A word that stands nowhere finds the abstention in the instruction.
         absent = gains.absent * (self.one - 4 * self._is(ASSISTANT))
         heads.prefers(2, 0, _SLOW.start - 1, absent, gains.absent * self._is(self.marks.nothing))
@@ -270,8 +274,10 @@ class _Program:
 
     def _copy(self) -> None:
         heads, stream, gains = self.heads, self.stream, self.gains
-        heads.matches(5, 0, slice(28, 44), stream.match, stream.back[0], gains.copy)
-        heads.matches(5, 0, slice(18, 28), stream.back[0][:20], stream.back[1][:20], gains.copy)
+        # This token and the two before it.
+        here = torch.cat((stream.match[8:], stream.back[0][12:], gains.third * stream.back[1][16:]))
+        there = torch.cat((stream.back[0][8:], stream.back[1][12:], gains.third * stream.back[2][16:]))
+        heads.matches(5, 0, _SLOW, here, there, gains.copy)
         clean = torch.cat((stream.match, stream.own))
         heads.carries(5, 0, clean, clean, 0.55)
         for k, (condition, read) in enumerate(

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from .first_weights import Gains, is_large_enough, write_first_weights
 from .tokenizer import END, PAD
@@ -53,3 +53,14 @@ def build_model(
     model.generation_config.eos_token_id = config.eos_token_id
     model.generation_config.pad_token_id = config.pad_token_id
     return model
+
+
+def freeze(model: PreTrainedModel, layers: int) -> None:
+    """Leave embeddings and the first layers of a Llama as they are (0: everything is trained).
+
+    An optimizer that moves every weight by the same step, however small it is, drowns what was written in noise.
+    """
+    if layers:
+        model.get_input_embeddings().requires_grad_(False)
+        for layer in model.base_model.layers[:layers]:
+            layer.requires_grad_(False)

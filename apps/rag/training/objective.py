@@ -27,6 +27,8 @@ class TrainConfig(LoopConfig):
     lr: float = 4e-4
     # Words are matched by their embeddings: large steps there undo the matching.
     embed_lr: float = 1e-5
+    # The layers that find, whose weights are written, stay as they are; those that choose and copy are trained.
+    frozen_layers: int = 4
     warmup_steps: int = 30
     ema: float = 0.997
     decay_share: float = 0.40
