@@ -7,7 +7,7 @@ from __future__ import annotations
 
 #: Steps that a drafter is tried for before it is judged, and the shortest and longest rest after it was found wanting.
 TRIAL = 24
-REST, LONGEST_REST = 48, 1536
+REST, LONGEST_REST = 96, 1536
 
 
 class Ledger:
