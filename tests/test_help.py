@@ -14,6 +14,8 @@ COMMANDS = [
     ("apps.gec.batch.__main__", ""),
     ("apps.gec.eval", ""),
     ("apps.gec.train", ""),
+    ("apps.rag.train", ""),
+    ("apps.rag.training.evaluate", ""),
     *(("apps.rag.__main__", name) for name in ("", "index", "chat", "ask", "eval")),
     *(("apps.ralm.__main__", name) for name in ("", "generate", "eval", "datastore")),
     *(("apps.bench.__main__", name) for name in ("", "gec", "replay", "rag", "ralm", "gpu", "table")),

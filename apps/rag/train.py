@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Threads that wait must sleep, not spin: beside another busy process, spinning makes a step ten times longer.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-app = typer.Typer(add_completion=False, help=__doc__)
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 DATA = default_data()
 _VOCAB_SIZE = 8192
 
@@ -105,7 +105,12 @@ def _config(training: TrainingOptions, is_tuning: bool) -> TrainConfig:
 def main(
     *,
     out: Out,
-    data: Annotated[Path, typer.Option(help="Folder with text/, passages/ and qa/.")] = DATA,
+    data: Annotated[
+        Path,
+        typer.Option(
+            help="Folder with text/, passages/ and qa/.", show_default="../shared/data, beside this"
+        ),
+    ] = DATA,
     model: Annotated[str, typer.Option(help="Fine-tune this instruct model (path or hub id) instead.")] = "",
     pairs: Annotated[
         str, typer.Option(help='Your own questions: JSONL of {"question", "passages", "answer"}.')

@@ -72,7 +72,11 @@ def make_optimizers(model: nn.Module, kind: str, lr: float, embed_lr: float) -> 
     """The optimizers of a run: `muon` or `adamw` for the hidden matrices, and AdamW for the rest at `embed_lr`."""
     hidden, rest = split_parameters(model)
     adam: dict[str, Any] = {"betas": (0.9, 0.98), "eps": 1e-8, "fused": True}
-    first = (
-        Muon(hidden, lr=lr) if kind == "muon" else torch.optim.AdamW(hidden, lr=lr, weight_decay=0.01, **adam)
-    )
-    return [first, torch.optim.AdamW(rest, lr=embed_lr, weight_decay=0.0, **adam)]
+    made: list[torch.optim.Optimizer] = []
+    if hidden and kind == "muon":
+        made.append(Muon(hidden, lr=lr))
+    elif hidden:
+        made.append(torch.optim.AdamW(hidden, lr=lr, weight_decay=0.01, **adam))
+    if rest:
+        made.append(torch.optim.AdamW(rest, lr=embed_lr, weight_decay=0.0, **adam))
+    return made

@@ -97,9 +97,9 @@ class Trainer:
         loss.backward()
         nn.utils.clip_grad_norm_(self.clipped, config.clip, foreach=True)
         factor = rate_factor(self.progress.step, fraction, config)
-        for optimizer, rate in zip(self.optimizers, (config.lr, config.embed_lr), strict=True):
+        for optimizer in self.optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = rate * factor
+                group["lr"] = optimizer.defaults["lr"] * factor
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         self._update_average()

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
+from apps.printing import told
 from apps.rag.prompts import answer_messages, citations, is_abstention
 from apps.rag.scoring import contains, without_citations
 
@@ -17,8 +17,7 @@ from .documents import default_data
 from .held_questions import HeldQuestion, held_questions
 from .qa_sets import HELD_SPLIT
 
-app = typer.Typer(add_completion=False, help=__doc__)
-_ERR = Console(stderr=True)
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 DATA = default_data()
 
 
@@ -69,9 +68,11 @@ def answer_all(model: str, questions: Sequence[HeldQuestion], device: str, draft
 @app.command()
 def main(
     model: Annotated[
-        str, typer.Argument(help="Folder or hub id of a chat model.")
+        str, typer.Argument(metavar="[MODEL]", help="Folder or hub id of a chat model.")
     ] = "data/models/chat-small",
-    data: Annotated[Path, typer.Option(help="Folder with qa/.")] = DATA,
+    data: Annotated[
+        Path, typer.Option(help="Folder with qa/.", show_default="../shared/data, beside this")
+    ] = DATA,
     count: Annotated[int, typer.Option(help="How many questions; half of them can be answered.")] = 400,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     drafter: Annotated[
@@ -87,18 +88,15 @@ def main(
 
     if threads:
         torch.set_num_threads(threads)
-    try:
+    with told(ValueError, OSError):
         questions = held_questions(data, count)
         answers = answer_all(model, questions, device, drafter)
-    except ValueError as problem:
-        _ERR.print(f"[red]error:[/red] {problem}")
-        raise typer.Exit(2) from None
-    if out is not None:
-        with out.open("w", encoding="utf-8") as rows:
-            for held, answer in zip(questions, answers, strict=True):
-                row = {"kind": held.kind, "question": held.question, "gold": held.gold, "answer": answer}
-                rows.write(json.dumps(row | {"answers": held.answers}, ensure_ascii=False) + "\n")
-    print(json.dumps(score(questions, answers)))
+        if out is not None:
+            with out.open("w", encoding="utf-8") as rows:
+                for held, answer in zip(questions, answers, strict=True):
+                    row = {"kind": held.kind, "question": held.question, "gold": held.gold, "answer": answer}
+                    rows.write(json.dumps(row | {"answers": held.answers}, ensure_ascii=False) + "\n")
+        print(json.dumps(score(questions, answers)))
 
 
 if __name__ == "__main__":
