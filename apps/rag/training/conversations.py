@@ -16,7 +16,7 @@ from .questions import content_stems, make_question
 
 # Share of the questions that are taken whose passage is there and does not tell. Half of one set is of that kind: with
 # all of them a model learns to be silent before it learns to choose.
-_IMPOSSIBLE = 0.2
+_IMPOSSIBLE = 0.1
 QA_SHARES = {"squad2_half": 0.42, "nq_oracle": 0.27, "qed_dev": 0.24}
 
 
