@@ -160,8 +160,7 @@ class Gains:
     meaning_sum: float = 0.3
     clear: tuple[float, float] = (0.035, 0.018)
     copy: float = 2.8
-    within: float = 0.8
-    passages: float = 8.0
+    third: float = 0.8
     say: float = 1.0
 
 
@@ -212,10 +211,8 @@ class _Program:
     def _begin_sentences(self) -> None:
         heads, stream, marks = self.heads, self.stream, self.marks
         numbered = self._is(marks.bracket, stream.back[0]) + self._is(marks.line_end, stream.back[1])
-        opening = stream.own.clone()
-        opening[-1] = 0.5 * self._is(ASSISTANT, stream.back[0])
         for head, key, read, write, gain in (
-            (0, self._begins(0), opening, stream.first[0], 0.2),
+            (0, self._begins(0), stream.own, stream.first[0], 0.2),
             (1, self._begins(1), stream.own, stream.first[1], 0.2),
             (3, self._begins(0), stream.back[2], stream.before, 0.1),
         ):
@@ -277,13 +274,10 @@ class _Program:
 
     def _copy(self) -> None:
         heads, stream, gains = self.heads, self.stream, self.gains
-        # This token and the one before it, in a sentence that begins like the one that is said, but not that one.
-        slowest = _SLOW.stop - 1
-        begun = torch.cat([gains.within * part[:10] for part in stream.first])
-        here = torch.cat((stream.match[8:], stream.back[0][18:], begun))
-        there = torch.cat((stream.back[0][8:], stream.back[1][18:], begun))
-        heads.matches(5, 0, slice(_SLOW.start, slowest), here, there, gains.copy)
-        heads.prefers(5, 0, slowest, gains.passages * self.one, -gains.passages * stream.first[0][-1])
+        # This token and the two before it.
+        here = torch.cat((stream.match[8:], stream.back[0][12:], gains.third * stream.back[1][16:]))
+        there = torch.cat((stream.back[0][8:], stream.back[1][12:], gains.third * stream.back[2][16:]))
+        heads.matches(5, 0, _SLOW, here, there, gains.copy)
         clean = torch.cat((stream.match, stream.own))
         heads.carries(5, 0, clean, clean, 0.55)
         for k, (condition, read) in enumerate(
