@@ -155,6 +155,7 @@ class Gains:
     choose: float = 1.5
     chosen: float = 0.15
     never: float = 3.0
+    begun: float = 3.5
     meaning: float = 1.5
     meaning_vote: float = 0.0
     meaning_sum: float = 0.3
@@ -263,6 +264,9 @@ class _Program:
         words = torch.cat(tuple(stream.first))
         slowest = _SLOW.stop - 1
         wanted = torch.cat(tuple(stream.found))
+        # What is said already binds what comes next: its first word, then its second.
+        wanted[32:48] += gains.begun * stream.first[0][:16]
+        wanted[:16] += gains.begun * stream.first[1][:16]
         heads.matches(4, 0, slice(_SLOW.start, slowest), wanted[:58], self._names()[:58], gains.choose)
         # The question finds itself, and titles; neither is quoted.
         never = self._began(self.marks.question) + self._began(self.marks.bracket)
