@@ -5,14 +5,15 @@ training would find (Olsson et al. 2022, "In-context Learning and Induction Head
 
 0. who stands one, two and three tokens back;
 1. the first two words of this sentence, the last word of the one before, and the number of its passage;
-2. where the words of the question stand: two words that tell those sentences from others (their second, and the last
-   one before them; first words are too often alike);
+2. where the words of the question stand: what tells those sentences from others (their first two words, the last word
+   before them, the number of their passage; one word alone is too often alike);
 3. before an answer: what the words of the question found, summed. A rare word finds one sentence, a common one many;
-4. which sentence that is, sharply: its first two words; and in an answer, the number of the passage it quotes;
-5. the last two tokens earlier, and what followed them there. The inner layer then says the first or second word of the
-   sentence, or after a bracket the number.
+4. which sentence that is: its first two words; in an answer, one that begins like it, and the number of its passage;
+5. the last three tokens earlier, and what followed them there. The inner layer then says the first or second word of
+   the sentence, or after a bracket the number.
 
-Everything else starts small and random, and everything is trained. `pointing` supervises the heads of 4 and 5.
+Everything else starts small and random. What finds (embeddings and layers 0 to 3) stays as it is; what chooses and
+copies is trained, and `pointing` supervises the heads of 4 and 5.
 """
 
 from __future__ import annotations
