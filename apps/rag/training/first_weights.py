@@ -156,7 +156,7 @@ class Gains:
     choose: float = 1.5
     chosen: float = 0.15
     never: float = 3.0
-    begun: float = 3.5
+    begun: float = 2.0
     meaning: float = 1.5
     meaning_vote: float = 0.0
     meaning_sum: float = 0.3
