@@ -157,8 +157,6 @@ class Gains:
     chosen: float = 0.15
     never: float = 3.0
     begun: float = 2.0
-    meaning: float = 1.5
-    meaning_vote: float = 0.0
     meaning_sum: float = 0.3
     clear: tuple[float, float] = (0.035, 0.018)
     copy: float = 2.8
@@ -244,9 +242,6 @@ class _Program:
         absent = gains.absent * (self.one - 4 * self._is(ASSISTANT))
         heads.prefers(2, 0, _SLOW.start - 1, absent, gains.absent * self._is(self.marks.nothing))
         heads.carries(2, 0, self._names(), found, gains.vote)
-        # Words of like meaning find less.
-        heads.matches(2, 1, _SLOW, stream.rest[1:], stream.rest[1:], gains.meaning)
-        heads.carries(2, 1, self._names(), found, gains.meaning_vote)
 
     def _gather(self) -> None:
         """Before the first and second token of an answer: the tokens of the line that begins with "Question"."""
