@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from retrieval.storage import product
 from retrieval.storage.metric import Floats, Metric
 
 Labels = npt.NDArray[np.int64]
@@ -65,6 +66,7 @@ class VectorIndex:
         self.dead: set[int] = set()
         self.longest = 1.0 if metric.name == "cosine" else 0.0
         self.faiss = self._flat() if kind != "hnsw" else self._hnsw()
+        self._squares: Floats | None = None
 
     @property
     def exact(self) -> bool:
@@ -110,6 +112,7 @@ class VectorIndex:
             self.faiss.add_with_ids(matrix, labels)
             lengths = np.einsum("nd,nd->n", matrix, matrix)
             self.longest = max(self.longest, float(np.sqrt(lengths.max())))
+            self._squares = None
 
     def remove(self, labels: Iterable[int]) -> None:
         gone = np.fromiter(labels, dtype=np.int64)
@@ -117,6 +120,7 @@ class VectorIndex:
             self.dead.update(gone.tolist())
         elif len(gone):
             self.faiss.remove_ids(gone)
+            self._squares = None
 
     def too_many_tombstones(self) -> bool:
         return len(self.dead) > self.config.tombstone_share * self.faiss.ntotal
@@ -139,15 +143,13 @@ class VectorIndex:
         return np.asarray(self.faiss.reconstruct_batch(labels), dtype=np.float32).reshape(-1, self.dimension)
 
     def candidates(self, queries: Floats, k: int, allowed: Labels | None = None) -> tuple[Floats, Labels]:
-        """FAISS's k nearest per query, among the allowed labels: scores and labels `[Q, k]`, -1 where none.
+        """About the k nearest per query, among the allowed labels: scores and labels `[Q, k]`, nearest first. Where
+        there are not so many, labels are -1, or there are fewer columns. Scores are as rounded as a product's.
 
         What an approximate index finds for a query does not hang on the batch, but the best of it on k.
         """
-        # One query reads the vectors from memory once; from three on, a matrix product over blocks of them
-        # is cheaper than one reading per query. FAISS by itself changes over far too late for few cores.
-        few = 3 * self.dimension
-        if faiss.cvar.distance_compute_blas_threshold != few:
-            faiss.cvar.distance_compute_blas_threshold = few
+        if self.exact and allowed is None and len(queries) > 1:
+            return self._multiplied(queries, min(k, len(self)))
         keep = self._selector(allowed)
         if self.kind == "hnsw":
             options = faiss.SearchParametersHNSW(sel=keep, efSearch=max(self.config.ef_search, k))
@@ -157,6 +159,23 @@ class VectorIndex:
             options = faiss.SearchParameters(sel=keep) if keep else None
         scores, labels = self.faiss.search(queries, k, params=options)
         return scores, labels
+
+    def _multiplied(self, queries: Floats, k: int) -> tuple[Floats, Labels]:
+        """Candidates of several queries, for which the vectors are read from memory once."""
+        matrix, squares = self._matrix(), None
+        if not self.metric.higher_is_nearer:
+            if self._squares is None:
+                self._squares = np.einsum("nd,nd->n", matrix, matrix)
+            squares = self._squares
+        scores, rows = product.nearest(queries, matrix, squares, k)
+        labels = faiss.rev_swig_ptr(self.faiss.id_map.data(), len(matrix))
+        return scores, labels[rows]
+
+    def _matrix(self) -> Floats:
+        """The vectors [n, D] of a flat index where FAISS keeps them, not copied."""
+        flat = faiss.downcast_index(self.faiss.index)
+        vectors: Floats = faiss.rev_swig_ptr(flat.get_xb(), flat.ntotal * flat.d).reshape(flat.ntotal, flat.d)
+        return vectors
 
     def _probed(self, queries: Floats, k: int, keep: Any) -> tuple[Floats, Labels]:
         """IVF-PQ's candidates. Clusters are chosen for one query at a time: rounding may choose others in a batch."""
@@ -191,7 +210,6 @@ class VectorIndex:
         index = cls(kind, metric, loaded.d, config)
         index.faiss = loaded
         if kind == "flat" and metric.name != "cosine" and loaded.ntotal:
-            stored = faiss.rev_swig_ptr(faiss.downcast_index(loaded.index).get_xb(), loaded.ntotal * loaded.d)
-            rows = stored.reshape(loaded.ntotal, loaded.d)
+            rows = index._matrix()
             index.longest = float(np.sqrt(np.einsum("nd,nd->n", rows, rows).max()))
         return index

@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from apps.ralm import Datastore, KnnConfig, KnnLM, SpeculationConfig, build_datastore
-from apps.ralm.knn import exact
 from apps.ralm.knn.cache import NeighbourCache
 from apps.ralm.knn.datastore import Neighbours
 from apps.ralm.knn.mixture import mix
@@ -66,19 +65,6 @@ def test_equal_distances_stand_in_the_order_of_entries(tmp_path: Path, k: int) -
     for num_queries in (1, 4):
         found = store.search(np.zeros((num_queries, 4), np.float32), k)
         assert [one.labels.tolist() for one in found] == [list(range(k))] * num_queries
-
-
-@pytest.mark.parametrize("fetch", [1, 40, 900])
-def test_a_product_over_blocks_finds_the_nearest_keys(monkeypatch: pytest.MonkeyPatch, fetch: int) -> None:
-    """Blocks smaller than what is asked for, and nearer keys in later ones."""
-    monkeypatch.setattr(exact, "_BLOCK", 64)
-    rng = np.random.default_rng(0)
-    keys = np.sort(rng.standard_normal((900, 3)).astype(np.float32), axis=0)[::-1].copy()
-    queries = np.float32(3.0) * rng.standard_normal((5, 3)).astype(np.float32)
-    distances, labels = exact.nearest(queries, keys, np.einsum("nd,nd->n", keys, keys), fetch)
-    expected = ((keys[None] - queries[:, None]) ** 2).sum(-1)
-    assert np.allclose(distances, np.sort(expected, axis=1)[:, :fetch], atol=1e-4)
-    assert np.allclose(np.take_along_axis(expected, labels, 1), distances, atol=1e-4)
 
 
 def test_the_mixture_is_the_formula() -> None:

@@ -12,16 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from retrieval.storage.metric import Floats, Metric
 from retrieval.storage.sealed import broken, read_sealed, write_sealed
-from retrieval.storage.vectors import KINDS, IndexConfig, Labels, VectorIndex, faiss
-
-from . import exact
+from retrieval.storage.vectors import KINDS, IndexConfig, Labels, VectorIndex
 
 MANIFEST, KEYS, TOKENS, INDEX = "datastore.json", "keys.npy", "tokens.npy", "index.faiss"
 FORMAT = 1
@@ -30,8 +28,6 @@ _BLOCK = 65_536
 _SPARE = 16
 #: Neighbours that an approximate index is asked for at least.
 DEPTH = 64
-#: Queries from which on one product over all keys is quicker than reading them for each.
-_MANY = 3
 
 
 @dataclass(frozen=True)
@@ -65,8 +61,6 @@ class Datastore:
         config = config or IndexConfig()
         if self.kind == "flat":
             self._index = _filled("flat", self.keys, config)
-            keys = stored_vectors(self._index)
-            self._squares: Floats = np.einsum("nd,nd->n", keys, keys)
         else:
             self._index = VectorIndex.read(self.folder / INDEX, self.kind, _METRIC, config)
 
@@ -124,19 +118,13 @@ class Datastore:
         order = np.lexsort((labels, distances))[:k]
         return Neighbours(labels[order], self.tokens[labels[order]], distances[order])
 
-    def _candidates(self, queries: Floats, fetch: int) -> tuple[Floats, Labels]:
-        if self._index.exact and len(queries) >= _MANY:
-            keys = stored_vectors(self._index)
-            return exact.nearest(queries, keys, self._squares, fetch)
-        return self._index.candidates(queries, fetch)
-
     def _search(self, queries: Floats, k: int) -> list[Neighbours]:
         """FAISS's candidates, measured again; it searches on while one beyond them may be as near as the k-th."""
         found: list[Neighbours | None] = [None] * len(queries)
         least = k if self._index.exact else max(k, DEPTH)
         left, fetch = list(range(len(queries))), min(len(self), least + _SPARE)
         while left:
-            rough, labels = self._candidates(queries[left], fetch)
+            rough, labels = self._index.candidates(queries[left], fetch)
             unsure = []
             for row, near, some in zip(left, rough, labels, strict=True):
                 some = some[some >= 0]
@@ -170,14 +158,6 @@ def _write_entries(
     keys.flush()
     tokens.flush()
     return keys
-
-
-def stored_vectors(index: VectorIndex) -> Floats:
-    """The vectors [n, D] of a flat index where FAISS keeps them, not copied."""
-    flat: Any = faiss.downcast_index(index.faiss.index)
-    values = faiss.rev_swig_ptr(flat.get_xb(), flat.ntotal * flat.d)
-    vectors: Floats = values.reshape(flat.ntotal, flat.d)
-    return vectors
 
 
 def _filled(kind: str, keys: np.ndarray, config: IndexConfig) -> VectorIndex:
