@@ -1,4 +1,4 @@
-"""The nearest passages of a view: FAISS's candidates, scored again so that answers never depend on the batch."""
+"""The nearest passages of a view: an index's candidates, scored again so that answers never depend on the batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCANNED = 10_000  # an approximate index is passed over where a filter leaves no
 def nearest(view: View, queries: Floats, k: int, allowed: Labels | None = None) -> Hits:
     """The k nearest of the allowed passages for prepared `queries [Q, D]`; equal scores in the order of ids.
 
-    Exact over a flat index, whatever FAISS's rounding did: it searches on while the last candidate could
+    Exact over a flat index, whatever rounding did: it searches on while the last candidate could
     still be as near as the k-th. Approximate candidates are scored exactly too, so scores always compare.
     """
     if k < 1:
@@ -56,7 +56,7 @@ def _score(view: View, query: Floats, labels: Labels, k: int) -> tuple[list[str]
 
 
 def _settled(index: VectorIndex, query: Floats, best: Floats, last: float) -> bool:
-    """Whether nothing beyond FAISS's last candidate can be as near as the k-th."""
+    """Whether nothing beyond the last candidate can be as near as the k-th."""
     metric: Metric = index.metric
     margin = 2 * metric.rounding(query, index.longest)
     return last + margin < best[-1] if metric.higher_is_nearer else last - margin > best[-1]

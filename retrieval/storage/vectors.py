@@ -148,7 +148,7 @@ class VectorIndex:
 
         What an approximate index finds for a query does not hang on the batch, but the best of it on k.
         """
-        if self.exact and allowed is None and len(queries) > 1:
+        if self.exact and allowed is None:
             return self._multiplied(queries, min(k, len(self)))
         keep = self._selector(allowed)
         if self.kind == "hnsw":
@@ -161,7 +161,8 @@ class VectorIndex:
         return scores, labels
 
     def _multiplied(self, queries: Floats, k: int) -> tuple[Floats, Labels]:
-        """Candidates of several queries, for which the vectors are read from memory once."""
+        """A flat index's candidates; FAISS's own search is slower, for one query too where memory is shared."""
+        assert len(self), "an empty index has no candidates"
         matrix, squares = self._matrix(), None
         if not self.metric.higher_is_nearer:
             if self._squares is None:

@@ -119,7 +119,7 @@ class Datastore:
         return Neighbours(labels[order], self.tokens[labels[order]], distances[order])
 
     def _search(self, queries: Floats, k: int) -> list[Neighbours]:
-        """FAISS's candidates, measured again; it searches on while one beyond them may be as near as the k-th."""
+        """The index's candidates, measured again; it searches on while one beyond them may be as near as the k-th."""
         found: list[Neighbours | None] = [None] * len(queries)
         least = k if self._index.exact else max(k, DEPTH)
         left, fetch = list(range(len(queries))), min(len(self), least + _SPARE)
