@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,8 @@ from apps.bench.ralm.waiting import Slowed
 from apps.bench.report import say
 from apps.ralm.retrievers import Retriever, retriever_for
 from retrieval import Bm25Index, FaissStore, default_embeddings
-
-if TYPE_CHECKING:
-    from retrieval.storage.metric import Floats
+from retrieval.embedding_cache import EmbeddingCache
+from retrieval.storage.metric import Floats
 
 _BLOCK = 50_000
 #: A search service over the network.
@@ -31,6 +30,16 @@ class Index:
     name: str
     retriever: Retriever
     about: str
+
+
+class Forgetful(EmbeddingCache):
+    """Nobody profits from what another contestant has embedded: all ask with the same texts."""
+
+    def get(self, model: str, texts: Sequence[str], dimension: int) -> dict[str, Floats]:
+        return {}
+
+    def put(self, model: str, texts: Sequence[str], vectors: Floats) -> None:
+        """Keeps nothing."""
 
 
 def bm25_index(texts: Sequence[str]) -> Retriever:
@@ -48,6 +57,7 @@ def real_indexes(bench: RalmBench, texts: Sequence[str]) -> Iterator[Index]:
         some = _evenly(texts, bench.embedded)
         say(f"embedding {len(some):,} passages")
         vectors = np.asarray(embeddings.embed_documents(some), dtype=np.float32)
+        embeddings.cache = Forgetful()
         for kind, count in (("flat", bench.vectors), ("hnsw", bench.graph)):
             say(f"filling {kind} with {count:,} vectors")
             with (
