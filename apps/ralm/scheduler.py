@@ -1,23 +1,20 @@
 """How many retrievals to guess before one verification covers them: the optimal speculation stride scheduler, OS³.
 
-Knows seconds and hit rates. Does not know retrievers or models. Several threads may share one: what they record they
+Knows latencies and hit rates. Does not know retrievers or models. Several threads may share one: what they record they
 append, and lists are copied before they are looked at. After RaLMSpec (arXiv 2401.14021, section 4 and
-appendix A.2), with a verification's latency fitted as b(n) = b0 + b1 * n for n queries: on few cores a batch costs
-more than one query. Letters: a seconds of a step, b of a verification, g hit rate, s steps per verification.
+appendix A.2), with latencies as `latencies` fits them. Letters: a seconds of a step, b of a verification, g hit rate,
+s steps per verification.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
-from statistics import fmean, median
 from typing import NamedTuple
 
 from .config import SpeculationConfig
+from .latencies import RECENT, Latencies, LatencyFit
 
-#: Measurements that a latency is estimated from: enough to see through noise, few enough to follow a change.
-_RECENT = 16
 #: Guessing must promise this much over plain retrieval, for what the model of it leaves out: threads, lookups.
 _WORTHWHILE = 1.05
 #: A stride this much below the best one, of more steps than a verification takes, lies past it: longer ones are worse.
@@ -32,72 +29,6 @@ class Plan(NamedTuple):
 
     steps: int
     asynchronous: bool
-
-
-@dataclass(frozen=True)
-class Latencies:
-    """Seconds: `step` (a), `base` (b0) and `per_query` (b1) of a verification; `width` queries per step. `lookup` is
-    the part of a step that plain retrieval does without."""
-
-    step: float
-    base: float
-    per_query: float = 0.0
-    width: float = 1.0
-    lookup: float = 0.0
-
-    def verification(self, steps: int) -> float:
-        """b(s)."""
-        return self.base + self.per_query * self.width * steps
-
-    @property
-    def plain(self) -> float:
-        """A step and its retrieval without speculation."""
-        return self.step - self.lookup + self.verification(1)
-
-
-class LatencyFit:
-    """Online estimates of a, b0 and b1 from the most recent measurements."""
-
-    def __init__(self) -> None:
-        self._steps: deque[float] = deque(maxlen=_RECENT)
-        self._lookups: deque[float] = deque(maxlen=_RECENT)
-        self._verifications: deque[tuple[int, float]] = deque(maxlen=_RECENT)
-
-    @property
-    def is_ready(self) -> bool:
-        return bool(self._steps) and bool(self._verifications)
-
-    def record_step(self, seconds: float) -> None:
-        """A step, but for looking up its guess."""
-        self._steps.append(seconds)
-
-    def record_lookup(self, seconds: float) -> None:
-        """Looking up the guess of a step."""
-        self._lookups.append(seconds)
-
-    def record_verification(self, num_queries: int, seconds: float) -> None:
-        self._verifications.append((num_queries, seconds))
-
-    def latencies(self, width: float = 1.0) -> Latencies:
-        """The current fit; needs one measurement of each."""
-        base, per_query = self._line()
-        lookup = median(list(self._lookups) or [0.0])
-        return Latencies(max(median(list(self._steps)) + lookup, 1e-9), base, per_query, width, lookup)
-
-    def _line(self) -> tuple[float, float]:
-        """Least squares with neither part negative."""
-        measured = list(self._verifications)
-        sizes = [float(size) for size, _ in measured]
-        seconds = [taken for _, taken in measured]
-        x, y = fmean(sizes), fmean(seconds)
-        spread = sum((size - x) ** 2 for size in sizes)
-        if spread == 0:
-            return y, 0.0
-        slope = sum((size - x) * (taken - y) for size, taken in zip(sizes, seconds, strict=True)) / spread
-        if slope * x > y:  # through the origin: the base would be negative
-            slope = sum(s * t for s, t in zip(sizes, seconds, strict=True)) / sum(s * s for s in sizes)
-            return 0.0, slope
-        return (y, 0.0) if slope < 0 else (y - slope * x, slope)
 
 
 class HitRate:
@@ -127,7 +58,7 @@ class Pace:
     """
 
     def __init__(self) -> None:
-        self._plain: deque[tuple[float, int]] = deque(maxlen=_RECENT)
+        self._plain: deque[tuple[float, int]] = deque(maxlen=RECENT)
         self._guessed: deque[tuple[float, int]] = deque(maxlen=_JUDGED)
         self._pause, self._left = _FIRST_PAUSE, 0
 
@@ -181,7 +112,7 @@ class Scheduler:
         if not config.scheduler or config.as_published or not self.fit.is_ready:
             return False
         known = self.fit.latencies(width)
-        at_best = max(known.step, known.per_query * width)
+        at_best = known.overlapped(known.step, known.per_query * width)
         return self.pace.is_paused or known.plain < _WORTHWHILE * at_best
 
     def record(self, plan: Plan, seconds: float, retrievals: int, width: int = 1) -> None:
@@ -223,7 +154,7 @@ def expected_rate(plan: Plan, latencies: Latencies, hit_rate: float, max_ahead: 
     Waiting: s - 1 steps are written on guesses, and one after the verification, on its answer, whatever it says;
     s = 1 is plain retrieval, without a lookup. Going on: e steps are written while a verification runs. After a
     miss they are lost, and s steps come before the next verification; else they count, and it covers max(s, e)
-    guesses.
+    guesses. What both want the same cores for takes longer.
     """
     a, b, s = latencies.step, latencies.verification(plan.steps), plan.steps
     if plan == Plan(1, False):
@@ -237,8 +168,10 @@ def expected_rate(plan: Plan, latencies: Latencies, hit_rate: float, max_ahead: 
     documents = after_miss * expected_documents(s, hit_rate) + after_hits * expected_documents(
         longer, hit_rate
     )
-    seconds = after_miss * (s * a + max(ahead * a, b))
-    seconds += after_hits * ((longer - ahead) * a + max(ahead * a, latencies.verification(longer)))
+    seconds = after_miss * (s * a + latencies.overlapped(ahead * a, b))
+    seconds += after_hits * (
+        (longer - ahead) * a + latencies.overlapped(ahead * a, latencies.verification(longer))
+    )
     return documents / seconds
 
 

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from .config import SpeculationConfig
 from .generator import Generator
+from .latencies import Spent
 from .retrievers import Query, Retriever
 from .row import Row
 from .scheduler import Plan, Scheduler
@@ -90,15 +91,15 @@ class Speculation:
         if not is_blind:
             self.scheduler.fit.record_lookup(time.perf_counter() - encoded)
 
-    def _write(self, rows: Sequence[Row]) -> bool:
-        """Write a stretch of every row that goes on; False if none does."""
+    def _write(self, rows: Sequence[Row], is_beside: bool = False) -> bool:
+        """Write a stretch of every row that goes on, perhaps beside a verification; False if none does."""
         going = [row for row in rows if row.finish_reason is None]
         if not going:
             return False
         started = time.perf_counter()
         with self._stats.phase("write"):
             self._generator.write(going)
-        self.scheduler.fit.record_step(time.perf_counter() - started + self._encoding)
+        self.scheduler.fit.record_step(time.perf_counter() - started + self._encoding, is_beside)
         self._stats.steps += len(going)
         return True
 
@@ -106,35 +107,40 @@ class Speculation:
         sizes = [len(row.pending) for row in rows]
         queries = [guess.query for row in rows for guess in row.pending]
         if plan.asynchronous:
-            answers, seconds = self._search_while_writing(rows, queries, executor)
+            answers, spent, writing = self._search_while_writing(rows, queries, executor)
+            self.scheduler.fit.record_beside(len(queries), spent, writing)
         else:
             # Nobody will look at what else would be found where nothing is going to be guessed.
             k = 1 if is_blind and self.scheduler.is_hopeless(len(rows)) else self._config.prefetch
             with self._stats.phase("wait"):
-                answers, seconds = self._search(queries, k)
-        self._stats.seconds.search += seconds
-        self.scheduler.fit.record_verification(len(queries), seconds)
+                answers, spent = self._search(queries, k)
+            self.scheduler.fit.record_alone(len(queries), spent)
+        self._stats.seconds.search += spent.seconds
         self._settle(rows, sizes, answers, is_blind)
         self._count(plan, len(queries), max(sizes))
 
-    def _search(self, queries: Sequence[Query], k: int) -> tuple[Answers, float]:
-        """Answers and seconds. All that the verification's thread does."""
-        started = time.perf_counter()
-        answers = self._retriever.search(queries, k)
-        return answers, time.perf_counter() - started
+    def _search(self, queries: Sequence[Query], k: int) -> tuple[Answers, Spent]:
+        """Answers and what they took. All that the verification's thread does."""
+        with Spent.measured() as spent:
+            answers = self._retriever.search(queries, k)
+        return answers, spent
 
     def _search_while_writing(
         self, rows: Sequence[Row], queries: Sequence[Query], executor: ThreadPoolExecutor
-    ) -> tuple[Answers, float]:
+    ) -> tuple[Answers, Spent, float]:
+        """Answers, what they took, and for how long the next steps were written beside it."""
+        started = time.perf_counter()
         future = executor.submit(self._search, queries, self._config.prefetch)
         ahead = 1
-        goes_on = self._write(rows)
+        goes_on = self._write(rows, is_beside=True)
         while goes_on and ahead < self._config.max_ahead and not future.done():
             self._guess(rows)
-            goes_on = self._write(rows)
+            goes_on = self._write(rows, is_beside=True)
             ahead += 1
+        writing = time.perf_counter() - started
         with self._stats.phase("wait"):
-            return future.result()
+            answers, spent = future.result()
+        return answers, spent, writing
 
     def _settle(self, rows: Sequence[Row], sizes: Sequence[int], answers: Answers, is_blind: bool) -> None:
         start, hits, misses = 0, 0, 0

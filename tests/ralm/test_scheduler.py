@@ -8,10 +8,9 @@ from dataclasses import astuple
 import pytest
 
 from apps.ralm import SpeculationConfig
+from apps.ralm.latencies import Latencies, LatencyFit, Spent
 from apps.ralm.scheduler import (
     HitRate,
-    Latencies,
-    LatencyFit,
     Plan,
     Scheduler,
     best_plan,
@@ -50,11 +49,11 @@ def simulated_rate(plan: Plan, latencies: Latencies, hit_rate: float, max_ahead:
             clock, is_known = clock + a, False
         b, asked, ahead = latencies.verification(plan.steps), pending, 0
         if plan.asynchronous:
-            spent = a
+            spent = a  # in seconds of a step alone, as b is: both are slowed alike
             pending, ahead = 0, 1
             while ahead < max_ahead and spent + 1e-9 < b:
                 spent, ahead, pending = spent + a, ahead + 1, pending + 1
-            clock += max(spent, b)
+            clock += max(spent, b) + min(spent, b) * (1 / (1 - latencies.contention) - 1)
             is_known = False
         else:
             clock, is_known, pending = clock + b, True, 0
@@ -70,8 +69,11 @@ def simulated_rate(plan: Plan, latencies: Latencies, hit_rate: float, max_ahead:
 )
 @pytest.mark.parametrize("ratio", [0.25, 1, 3, 12])
 @pytest.mark.parametrize("hit_rate", [0.3, 0.9])
-def test_the_expected_rate_is_that_of_the_loop(plan: Plan, ratio: float, hit_rate: float) -> None:
-    latencies = Latencies(1.0, ratio)
+@pytest.mark.parametrize("contention", [0.0, 0.5])
+def test_the_expected_rate_is_that_of_the_loop(
+    plan: Plan, ratio: float, hit_rate: float, contention: float
+) -> None:
+    latencies = Latencies(1.0, ratio, contention=contention)
     expected = expected_rate(plan, latencies, hit_rate, max_ahead=16)
     assert simulated_rate(plan, latencies, hit_rate, 16) == pytest.approx(expected, rel=0.06)
 
@@ -87,7 +89,7 @@ def test_a_lookup_that_costs_as_much_as_a_retrieval_is_not_worth_a_guess() -> No
     fit = LatencyFit()
     fit.record_step(1.0)
     fit.record_lookup(0.2)
-    fit.record_verification(1, 0.25)
+    fit.record_alone(1, Spent(0.25))
     assert best_plan(fit.latencies(), 0.9, SpeculationConfig()) == Plan(1, False)
     cheap = Latencies(1.0, 0.25, lookup=0.001)
     assert best_plan(cheap, 0.9, SpeculationConfig()) == Plan(1, True)
@@ -97,15 +99,59 @@ def test_a_line_through_latencies_is_found_and_never_falls() -> None:
     fit = LatencyFit()
     fit.record_step(2.0)
     for size in (1, 4, 9):
-        fit.record_verification(size, 3.0 + 0.5 * size)
-    assert astuple(fit.latencies(width=2)) == pytest.approx((2.0, 3.0, 0.5, 2, 0.0))
+        fit.record_alone(size, Spent(3.0 + 0.5 * size))
+    assert astuple(fit.latencies(width=2)) == pytest.approx((2.0, 3.0, 0.5, 2, 0.0, 0.0))
     assert fit.latencies(width=2).verification(4) == pytest.approx(7.0)
     falling = LatencyFit()
     falling.record_step(1.0)
     for size, seconds in ((1, 3.0), (9, 1.0)):
-        falling.record_verification(size, seconds)
+        falling.record_alone(size, Spent(seconds))
     assert falling.latencies().per_query == 0
     assert falling.latencies().base == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(("busy", "contention"), [(6.0, 0.0), (3.0, 0.5), (0.0, 0.75)])
+def test_a_verification_that_waits_for_a_core_is_told_from_one_that_takes_long(
+    busy: float, contention: float
+) -> None:
+    """Alone it computes for 4 of 4 seconds; beside writing it takes 6, and computes for `busy` of them."""
+    fit = LatencyFit()
+    fit.record_step(1.0)
+    fit.record_alone(1, Spent(4.0, 4.0))
+    fit.record_beside(1, Spent(6.0, busy), writing=6.0)
+    fit.record_step(1.0 / (1 - contention), is_beside=True)
+    assert fit.latencies().contention == pytest.approx(contention)
+    assert fit.latencies().base == pytest.approx((4 + 6 * (1 - contention)) / 2)
+    assert fit.latencies().step == pytest.approx(1.0)
+
+
+def test_a_verification_elsewhere_wants_no_core() -> None:
+    """A remote service: its thread sleeps, alone and beside writing."""
+    fit = LatencyFit()
+    fit.record_alone(1, Spent(4.0, 0.01))
+    fit.record_beside(1, Spent(5.0, 0.0), writing=2.0)
+    assert fit.contention == pytest.approx(0.0125 / 2)
+
+
+def test_contention_is_measured_again_after_a_while_without() -> None:
+    fit = LatencyFit()
+    fit.record_alone(1, Spent(4.0, 4.0))
+    fit.record_beside(1, Spent(8.0, 4.0), writing=8.0)
+    for _ in range(60):
+        fit.record_alone(1, Spent(4.0, 4.0))
+    assert fit.contention == 0.5
+    for _ in range(10):
+        fit.record_alone(1, Spent(4.0, 4.0))
+    assert fit.contention == 0
+
+
+@pytest.mark.parametrize("ratio", [0.5, 2, 10])
+def test_nothing_runs_beside_each_other_on_one_core(ratio: float) -> None:
+    """What is written ahead is paid in full then, and may be lost."""
+    for hit_rate in (0.8, 0.95):
+        assert best_plan(Latencies(1.0, ratio), hit_rate, SpeculationConfig()).asynchronous
+        alone = Latencies(1.0, ratio, contention=0.5)
+        assert not best_plan(alone, hit_rate, SpeculationConfig()).asynchronous
 
 
 def test_the_hit_rate_forgets_and_is_capped() -> None:
@@ -134,7 +180,7 @@ def ready(step: float, lookup: float, verification: float) -> Scheduler:
     scheduler = Scheduler(SpeculationConfig())
     scheduler.fit.record_step(step)
     scheduler.fit.record_lookup(lookup)
-    scheduler.fit.record_verification(1, verification)
+    scheduler.fit.record_alone(1, Spent(verification))
     return scheduler
 
 

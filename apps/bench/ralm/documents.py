@@ -15,8 +15,9 @@ from apps.bench.ralm.setting import RalmBench, engines, prompts_of
 from apps.bench.ralm.waiting import PER_QUERY, Controlled, Slowed
 from apps.bench.report import say
 from apps.ralm import RetrievalLM, SpeculationConfig
+from apps.ralm.latencies import Latencies
 from apps.ralm.retrievers import Retriever
-from apps.ralm.scheduler import Latencies, best_plan, expected_rate
+from apps.ralm.scheduler import best_plan, expected_rate
 from core import Engine, SamplingParams
 
 

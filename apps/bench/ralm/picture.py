@@ -9,7 +9,7 @@ import numpy as np
 
 from apps.bench.ralm.documents import predicted
 from apps.bench.ralm.waiting import PER_QUERY
-from apps.ralm.scheduler import Latencies
+from apps.ralm.latencies import Latencies
 
 _COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple")
 

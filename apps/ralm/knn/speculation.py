@@ -23,6 +23,7 @@ from core.text import TextStream
 from core.types import FinishReason
 
 from ..config import SpeculationConfig
+from ..latencies import Spent
 from ..scheduler import Plan, Scheduler
 from ..stats import RetrievalStats
 from .cache import NeighbourCache
@@ -90,9 +91,8 @@ class KnnSpeculation:
                 sizes = [len(row.drafted) for row in live]
                 queries = np.stack([step.query for row in live for step in row.steps])
                 future = executor.submit(self._search, queries, max(self._config.k, self._brought))
-                if plan.asynchronous:
-                    self._draft_ahead(live, sizes, future)
-                self._settle(live, sizes, self._result(future), is_fresh)
+                writing = self._draft_ahead(live, sizes, future) if plan.asynchronous else 0.0
+                self._settle(live, sizes, self._result(future, writing), is_fresh)
                 self._count(plan, len(queries), max(sizes))
                 if plan != Plan(1, False):
                     seconds = time.perf_counter() - started
@@ -126,23 +126,25 @@ class KnnSpeculation:
 
     def _retrieve(self, queries: np.ndarray) -> list[Neighbours]:
         """Ask the datastore in the middle of a pass."""
-        found, seconds = self._search(queries, self._config.k)
-        self.scheduler.fit.record_verification(len(found), seconds)
-        self._stats.seconds.search += seconds
+        found, spent = self._search(queries, self._config.k)
+        self.scheduler.fit.record_alone(len(found), spent)
+        self._stats.seconds.search += spent.seconds
         self._stats.calls += 1
         self._stats.queries += len(found)
         return found
 
-    def _draft_ahead(self, rows: Sequence[KnnRow], sizes: Sequence[int], future: Future[Any]) -> None:
-        """Write on while a verification runs."""
-        ahead, most = 0, self._speculation.max_ahead
-        while ahead < most and not future.done():
+    def _draft_ahead(self, rows: Sequence[KnnRow], sizes: Sequence[int], future: Future[Any]) -> float:
+        """Write on while a verification runs; the seconds of it."""
+        started = time.perf_counter()
+        ahead, most, goes_on = 0, self._speculation.max_ahead, True
+        while goes_on and ahead < most and not future.done():
             ahead = min(most, ahead + _AHEAD)
-            if not self._draft(rows, [size + ahead for size in sizes]):
-                return
+            goes_on = self._draft(rows, [size + ahead for size in sizes], is_beside=True)
+        return time.perf_counter() - started
 
-    def _draft(self, rows: Sequence[KnnRow], sizes: Sequence[int]) -> bool:
-        """Write on with neighbours from the caches, until so many tokens of a row are drafted; False if none was."""
+    def _draft(self, rows: Sequence[KnnRow], sizes: Sequence[int], is_beside: bool = False) -> bool:
+        """Write on with neighbours from the caches, until so many tokens of a row are drafted; False if none was.
+        `is_beside`: while a verification runs."""
         asked: list[tuple[KnnRow, KnnTransform, list[int]]] = []
         requests = []
         for row, size in zip(rows, sizes, strict=True):
@@ -166,7 +168,7 @@ class KnnSpeculation:
             lookup = self._stats.seconds.lookup - looked_up
             seconds = time.perf_counter() - started - lookup
             self._stats.seconds.write += seconds
-            self.scheduler.fit.record_step(seconds / longest)
+            self.scheduler.fit.record_step(seconds / longest, is_beside)
             self.scheduler.fit.record_lookup(lookup / longest)
         return longest > 0
 
@@ -177,15 +179,20 @@ class KnnSpeculation:
 
         return lookup
 
-    def _search(self, queries: np.ndarray, k: int) -> tuple[list[Neighbours], float]:
-        started = time.perf_counter()
-        return self._datastore.search(queries, k), time.perf_counter() - started
+    def _search(self, queries: np.ndarray, k: int) -> tuple[list[Neighbours], Spent]:
+        with Spent.measured() as spent:
+            found = self._datastore.search(queries, k)
+        return found, spent
 
-    def _result(self, future: Future[tuple[list[Neighbours], float]]) -> list[Neighbours]:
+    def _result(self, future: Future[tuple[list[Neighbours], Spent]], writing: float) -> list[Neighbours]:
+        """What a verification found; beside it tokens were drafted for `writing` seconds."""
         with self._stats.phase("wait"):
-            found, seconds = future.result()
-        self._stats.seconds.search += seconds
-        self.scheduler.fit.record_verification(len(found), seconds)
+            found, spent = future.result()
+        self._stats.seconds.search += spent.seconds
+        if writing:
+            self.scheduler.fit.record_beside(len(found), spent, writing)
+        else:
+            self.scheduler.fit.record_alone(len(found), spent)
         return found
 
     def _settle(
