@@ -8,7 +8,6 @@ s steps per verification.
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from typing import NamedTuple
 
@@ -132,10 +131,12 @@ def best_plan(latencies: Latencies, hit_rate: float, config: SpeculationConfig) 
         return max(plans, key=lambda plan: published_rate(plan, latencies, hit_rate))
     plain = best = Plan(1, False)
     plain_rate = best_rate = expected_rate(plain, latencies, hit_rate, config.max_ahead)
+    # Threads that wait for each other's cores also lose what no clock of theirs shows, such as caches.
+    doubt = 1 + max(latencies.step_lost, latencies.search_lost)
     for way in (False, True) if config.asynchronous else (False,):
         for steps in range(1, config.max_steps + 1):
             plan = Plan(steps, way)
-            rate = expected_rate(plan, latencies, hit_rate, config.max_ahead)
+            rate = expected_rate(plan, latencies, hit_rate, config.max_ahead) / (doubt if way else 1)
             if rate > best_rate:
                 best, best_rate = plan, rate
             elif rate < _PAST * best_rate and steps > latencies.verification(1) / latencies.step:
@@ -161,7 +162,7 @@ def expected_rate(plan: Plan, latencies: Latencies, hit_rate: float, max_ahead: 
         return 1 / latencies.plain
     if not plan.asynchronous:
         return expected_documents(s, hit_rate) / (s * a + b)
-    ahead = max(1, min(max_ahead, math.ceil(b / a)))
+    ahead = max(1, min(max_ahead, latencies.beside(b)))
     longer = max(s, ahead)
     # How often a verification follows a miss, and how often it follows one where all guesses were right.
     after_miss, after_hits = 1 - hit_rate**longer, hit_rate**s

@@ -35,7 +35,7 @@ class Speculation:
         self._retriever = retriever
         self._config = config
         self._stats = stats
-        self._encoding = 0.0
+        self._encoding = Spent()
         self._num_plain = 0
 
     def write(self, rows: Sequence[Row]) -> Iterator[None]:
@@ -80,26 +80,24 @@ class Speculation:
         asking = [row for row in rows if row.finish_reason is None and not row.is_chosen]
         if not asking:
             return
-        started = time.perf_counter()
-        with self._stats.phase("encode"):
+        with self._stats.phase("encode"), Spent.measured() as encoding:
             queries = self._retriever.encode([self._generator.query(row) for row in asking])
-        encoded = time.perf_counter()
+        started = time.perf_counter()
         with self._stats.phase("lookup"):
             for row, query in zip(asking, queries, strict=True):
                 row.guess(query, None if is_blind else row.cache.best(query))
-        self._encoding = encoded - started
+        self._encoding = encoding
         if not is_blind:
-            self.scheduler.fit.record_lookup(time.perf_counter() - encoded)
+            self.scheduler.fit.record_lookup(time.perf_counter() - started)
 
     def _write(self, rows: Sequence[Row], is_beside: bool = False) -> bool:
         """Write a stretch of every row that goes on, perhaps beside a verification; False if none does."""
         going = [row for row in rows if row.finish_reason is None]
         if not going:
             return False
-        started = time.perf_counter()
-        with self._stats.phase("write"):
+        with self._stats.phase("write"), Spent.measured() as writing:
             self._generator.write(going)
-        self.scheduler.fit.record_step(time.perf_counter() - started + self._encoding, is_beside)
+        self.scheduler.fit.record_step(writing + self._encoding, is_beside)
         self._stats.steps += len(going)
         return True
 

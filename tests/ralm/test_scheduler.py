@@ -49,11 +49,12 @@ def simulated_rate(plan: Plan, latencies: Latencies, hit_rate: float, max_ahead:
             clock, is_known = clock + a, False
         b, asked, ahead = latencies.verification(plan.steps), pending, 0
         if plan.asynchronous:
-            spent = a  # in seconds of a step alone, as b is: both are slowed alike
-            pending, ahead = 0, 1
-            while ahead < max_ahead and spent + 1e-9 < b:
-                spent, ahead, pending = spent + a, ahead + 1, pending + 1
-            clock += max(spent, b) + min(spent, b) * (1 / (1 - latencies.contention) - 1)
+            writing, searching = 1 - latencies.step_lost, 1 - latencies.search_lost
+            spent, pending, ahead = a / writing, 0, 1
+            while ahead < max_ahead and spent + 1e-9 < b / searching:
+                spent, ahead, pending = spent + a / writing, ahead + 1, pending + 1
+            both = min(spent, b / searching)  # then the one that is left has the cores to itself
+            clock += both + max((spent - both) * writing, (b / searching - both) * searching)
             is_known = False
         else:
             clock, is_known, pending = clock + b, True, 0
@@ -69,11 +70,11 @@ def simulated_rate(plan: Plan, latencies: Latencies, hit_rate: float, max_ahead:
 )
 @pytest.mark.parametrize("ratio", [0.25, 1, 3, 12])
 @pytest.mark.parametrize("hit_rate", [0.3, 0.9])
-@pytest.mark.parametrize("contention", [0.0, 0.5])
+@pytest.mark.parametrize("lost", [(0.0, 0.0), (0.5, 0.5), (0.6, 0.1)])
 def test_the_expected_rate_is_that_of_the_loop(
-    plan: Plan, ratio: float, hit_rate: float, contention: float
+    plan: Plan, ratio: float, hit_rate: float, lost: tuple[float, float]
 ) -> None:
-    latencies = Latencies(1.0, ratio, contention=contention)
+    latencies = Latencies(1.0, ratio, step_lost=lost[0], search_lost=lost[1])
     expected = expected_rate(plan, latencies, hit_rate, max_ahead=16)
     assert simulated_rate(plan, latencies, hit_rate, 16) == pytest.approx(expected, rel=0.06)
 
@@ -87,7 +88,7 @@ def test_nothing_is_guessed_where_guesses_are_wrong(ratio: float) -> None:
 
 def test_a_lookup_that_costs_as_much_as_a_retrieval_is_not_worth_a_guess() -> None:
     fit = LatencyFit()
-    fit.record_step(1.0)
+    fit.record_step(Spent(1.0))
     fit.record_lookup(0.2)
     fit.record_alone(1, Spent(0.25))
     assert best_plan(fit.latencies(), 0.9, SpeculationConfig()) == Plan(1, False)
@@ -97,52 +98,61 @@ def test_a_lookup_that_costs_as_much_as_a_retrieval_is_not_worth_a_guess() -> No
 
 def test_a_line_through_latencies_is_found_and_never_falls() -> None:
     fit = LatencyFit()
-    fit.record_step(2.0)
+    fit.record_step(Spent(2.0))
     for size in (1, 4, 9):
         fit.record_alone(size, Spent(3.0 + 0.5 * size))
-    assert astuple(fit.latencies(width=2)) == pytest.approx((2.0, 3.0, 0.5, 2, 0.0, 0.0))
+    assert astuple(fit.latencies(width=2)) == pytest.approx((2.0, 3.0, 0.5, 2, 0.0, 0.0, 0.0))
     assert fit.latencies(width=2).verification(4) == pytest.approx(7.0)
     falling = LatencyFit()
-    falling.record_step(1.0)
+    falling.record_step(Spent(1.0))
     for size, seconds in ((1, 3.0), (9, 1.0)):
         falling.record_alone(size, Spent(seconds))
     assert falling.latencies().per_query == 0
     assert falling.latencies().base == pytest.approx(2.0)
 
 
-@pytest.mark.parametrize(("busy", "contention"), [(6.0, 0.0), (3.0, 0.5), (0.0, 0.75)])
-def test_a_verification_that_waits_for_a_core_is_told_from_one_that_takes_long(
-    busy: float, contention: float
-) -> None:
-    """Alone it computes for 4 of 4 seconds; beside writing it takes 6, and computes for `busy` of them."""
+@pytest.mark.parametrize(("busy", "lost"), [(6.0, 0.0), (3.0, 0.5), (0.0, 0.75)])
+def test_what_waits_for_a_core_is_told_from_what_takes_long(busy: float, lost: float) -> None:
+    """Alone the verification computes for 4 of 4 seconds; beside writing it takes 6, and computes for `busy`."""
     fit = LatencyFit()
-    fit.record_step(1.0)
+    fit.record_step(Spent(1.0, 1.0))
     fit.record_alone(1, Spent(4.0, 4.0))
     fit.record_beside(1, Spent(6.0, busy), writing=6.0)
-    fit.record_step(1.0 / (1 - contention), is_beside=True)
-    assert fit.latencies().contention == pytest.approx(contention)
-    assert fit.latencies().base == pytest.approx((4 + 6 * (1 - contention)) / 2)
-    assert fit.latencies().step == pytest.approx(1.0)
+    fit.record_step(Spent(1.0 / (1 - lost), 1.0), is_beside=True)
+    found = fit.latencies()
+    assert (found.step_lost, found.search_lost) == pytest.approx((lost, lost))
+    assert found.base == pytest.approx((4 + 6 * (1 - lost)) / 2)
+    assert found.step == pytest.approx(1.0)
 
 
 def test_a_verification_elsewhere_wants_no_core() -> None:
     """A remote service: its thread sleeps, alone and beside writing."""
     fit = LatencyFit()
+    fit.record_step(Spent(1.0, 0.9))
     fit.record_alone(1, Spent(4.0, 0.01))
     fit.record_beside(1, Spent(5.0, 0.0), writing=2.0)
-    assert fit.contention == pytest.approx(0.0125 / 2)
+    assert fit.latencies().search_lost == pytest.approx(0.0125 / 2)
 
 
-def test_contention_is_measured_again_after_a_while_without() -> None:
+def test_waiting_for_cores_is_measured_again_after_a_while_without() -> None:
     fit = LatencyFit()
+    fit.record_step(Spent(1.0, 1.0))
     fit.record_alone(1, Spent(4.0, 4.0))
+    fit.record_step(Spent(2.0, 1.0), is_beside=True)
     fit.record_beside(1, Spent(8.0, 4.0), writing=8.0)
-    for _ in range(60):
-        fit.record_alone(1, Spent(4.0, 4.0))
-    assert fit.contention == 0.5
-    for _ in range(10):
-        fit.record_alone(1, Spent(4.0, 4.0))
-    assert fit.contention == 0
+    for num_alone, lost in ((60, 0.5), (10, 0.0)):
+        for _ in range(num_alone):
+            fit.record_alone(1, Spent(4.0, 4.0))
+        assert (fit.latencies().step_lost, fit.latencies().search_lost) == (lost, lost)
+
+
+def test_steps_beside_a_verification_take_the_longer_of_both_and_what_they_take_from_each_other() -> None:
+    assert Latencies(1.0, 1.0).overlapped(3.0, 5.0) == 5
+    one_core = Latencies(1.0, 1.0, step_lost=0.5, search_lost=0.5)
+    assert one_core.overlapped(3.0, 5.0) == one_core.overlapped(5.0, 3.0) == 8
+    assert one_core.beside(5.0) == 5
+    pushed = Latencies(1.0, 1.0, step_lost=0.75)  # the verification does not notice
+    assert (pushed.overlapped(2.0, 4.0), pushed.beside(4.0)) == (5, 1)
 
 
 @pytest.mark.parametrize("ratio", [0.5, 2, 10])
@@ -150,7 +160,7 @@ def test_nothing_runs_beside_each_other_on_one_core(ratio: float) -> None:
     """What is written ahead is paid in full then, and may be lost."""
     for hit_rate in (0.8, 0.95):
         assert best_plan(Latencies(1.0, ratio), hit_rate, SpeculationConfig()).asynchronous
-        alone = Latencies(1.0, ratio, contention=0.5)
+        alone = Latencies(1.0, ratio, step_lost=0.5, search_lost=0.5)
         assert not best_plan(alone, hit_rate, SpeculationConfig()).asynchronous
 
 
@@ -178,7 +188,7 @@ def test_settings_out_of_range_are_named(wrong: dict[str, float]) -> None:
 
 def ready(step: float, lookup: float, verification: float) -> Scheduler:
     scheduler = Scheduler(SpeculationConfig())
-    scheduler.fit.record_step(step)
+    scheduler.fit.record_step(Spent(step))
     scheduler.fit.record_lookup(lookup)
     scheduler.fit.record_alone(1, Spent(verification))
     return scheduler

@@ -111,18 +111,18 @@ class KnnSpeculation:
             for row in rows
         ]
         stats = self._stats
-        started, settled, searched = time.perf_counter(), stats.retrievals, stats.seconds.search
-        completions = self._engine.generate(requests)
-        seconds = time.perf_counter() - started
+        settled, searched = stats.retrievals, stats.seconds.search
+        with Spent.measured() as spent:
+            completions = self._engine.generate(requests)
         for row, done in zip(rows, completions, strict=True):
             for token in done.token_ids:
                 if row.finish_reason is None:
                     self._append(row, token)
                     stats.retrievals, stats.steps = stats.retrievals + 1, stats.steps + 1
-        writing = seconds - (stats.seconds.search - searched)
-        stats.seconds.write += writing
-        self.scheduler.fit.record_step(writing / max(len(done.token_ids) for done in completions))
-        self.scheduler.record(Plan(1, False), seconds, stats.retrievals - settled, len(rows))
+        writing = spent.less(stats.seconds.search - searched)
+        stats.seconds.write += writing.seconds
+        self.scheduler.fit.record_step(writing.over(max(len(done.token_ids) for done in completions)))
+        self.scheduler.record(Plan(1, False), spent.seconds, stats.retrievals - settled, len(rows))
 
     def _retrieve(self, queries: np.ndarray) -> list[Neighbours]:
         """Ask the datastore in the middle of a pass."""
@@ -157,18 +157,19 @@ class KnnSpeculation:
             start = len(row.written) + len(row.drafted)
             requests.append(Request(before, params=params, transform=transform, noise_start=start))
             asked.append((row, transform, before))
-        started, looked_up = time.perf_counter(), self._stats.seconds.lookup
-        longest = 0
-        for (row, transform, before), done in zip(asked, self._engine.generate(requests), strict=True):
+        looked_up, longest = self._stats.seconds.lookup, 0
+        with Spent.measured() as spent:
+            completions = self._engine.generate(requests)
+        for (row, transform, before), done in zip(asked, completions, strict=True):
             row.drafted += done.token_ids
             row.steps += transform.steps(before + done.token_ids, len(before))
             longest = max(longest, len(done.token_ids))
             self._stats.steps += len(done.token_ids)
         if longest:
             lookup = self._stats.seconds.lookup - looked_up
-            seconds = time.perf_counter() - started - lookup
-            self._stats.seconds.write += seconds
-            self.scheduler.fit.record_step(seconds / longest, is_beside)
+            writing = spent.less(lookup)
+            self._stats.seconds.write += writing.seconds
+            self.scheduler.fit.record_step(writing.over(longest), is_beside)
             self.scheduler.fit.record_lookup(lookup / longest)
         return longest > 0
 
