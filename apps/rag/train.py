@@ -25,7 +25,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 DATA = default_data()
-_VOCAB_SIZE = 8192
+_VOCAB_SIZE = 16384
 
 
 def _load_model(model: str, tokenizer: Any, out: Path) -> PreTrainedModel:

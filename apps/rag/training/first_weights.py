@@ -3,21 +3,22 @@
 Learning that from nothing takes a small model far more text than two cores read in a day. So some heads start as what
 training would find (Olsson et al. 2022, "In-context Learning and Induction Heads"), one step to a layer:
 
-0. who stands one, two and three tokens back;
-1. the first two words of this sentence, the last word of the one before, and the number of its passage;
-2. where the words of the question stand: what tells those sentences from others (their first two words, the last word
-   before them, the number of their passage; one word alone is too often alike);
-3. before an answer: what the words of the question found, summed. A rare word finds one sentence, a common one many;
-4. which sentence that is: its first two words; in an answer, one that begins like it, and the number of its passage;
-5. the last three tokens earlier, and what followed them there. The inner layer then says the first or second word of
-   the sentence, or after a bracket the number.
+0. who stands one to four tokens back;
+1. what tells this sentence from others: its first three words, the last one before it, the number of its passage;
+2. where the words of the question stand: in which sentences. A word that stands nowhere finds nothing;
+3. where an answer begins: what the words of the question found, rare words above all;
+4. there too: which sentence that is, the one that most of them found; its first word, its number;
+5. in the rest of the answer: what was chosen where it began. So an answer never changes its sentence half-way;
+6. of the chosen sentence, what follows the last three tokens there. The inner layer then says the first word of the
+   sentence, or after a bracket the number.
 
 Everything else starts small and random. What finds (embeddings and layers 0 to 3) stays as it is; what chooses and
-copies is trained, and `pointing` supervises the heads of 4 and 5.
+copies is trained, and `pointing` supervises the heads of 4 and 6.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -28,32 +29,48 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from apps.rag.prompts import ABSTENTION
 
 from .questions import stem
-from .tokenizer import ASSISTANT, END, USER
+from .tokenizer import ASSISTANT, END, SYSTEM, USER
 
 # A dimension that is the same in every embedding gives heads something constant to look for.
 _CONSTANT = 0.4
 _PART = 32
-#: Width of the part of an embedding that says what a token means.
-MEANING = _PART - 1
-# Pairs of a head's dimensions that hardly turn within a prompt.
-_SLOW = slice(18, 48)
+#: Width of the part of an embedding that says what a token means, beside the constant and the token's weight.
+MEANING = _PART - 2
+#: Sizes of what is kept in the hidden state, in order (see `_Stream`).
+_SIZES = (32, 32, 32, 32, 32, 32, 12, 4, 32, 32, 16, 16, 32, 80, 32, 32, 32)
+_WIDTH = sum(_SIZES)
+# How much of each part of a sentence's name is used where sentences are found, and where their tokens are followed.
+_FOUND, _FOLLOWED = (20, 20, 12, 14, 14), (9, 8, 0, 8, 7)
+_NUMBERED = 3
+# Tokens that end a sentence.
+_ENDS = re.compile(r"""["')\]]*[.!?]["')\]]*""")
+# How strongly the tokens before are written, and how much longer they then are than the token itself.
+_BACK = 0.052
+_SEEN_BACK = 1.09
 # How much of a token's matching part is its own, not its word's: "Bees", "bees" and "bee" match, but not wholly.
-_OWN = 0.5
+_OWN = 0.3
 
 #: Which layer and head points at the sentence that is quoted, and which at the token that comes next.
-SENTENCE_HEAD, TOKEN_HEAD = (4, 0), (5, 0)
+SENTENCE_HEAD, TOKEN_HEAD = (4, 0), (6, 0)
 
 
 class _Stream:
-    """Where in the hidden state what is kept (each `[32, W]`), so that what one head writes is no noise to another."""
+    """Where in the hidden state what is kept (each `[n, W]`), so that what one head writes is no noise to another."""
 
-    def __init__(self, width: int) -> None:
-        parts = torch.eye(width).split(_PART)
-        self.constant = parts[0][0]
-        #: Three parts of an embedding: alike for forms of a word; its own; its own (one dimension is the constant).
-        self.rest, self.match, self.own = parts[0], parts[1], parts[2]
-        self.back, self.first, self.before = parts[3:6], parts[6:8], parts[8]
-        self.number, self.found, self.found_number = parts[9], parts[10:12], parts[12]
+    def __init__(self) -> None:
+        parts = torch.eye(_WIDTH).split(_SIZES)
+        #: Three parts of an embedding: alike for forms of a word; its own; what it means.
+        self.rest, self.match, self.own = parts[:3]
+        self.constant, self.weight, self.meaning = self.rest[0], self.rest[1], self.rest[2:]
+        #: Match readings of the tokens before; flags for three tokens of a beginning, and the number of a passage.
+        self.back, self.flags = parts[3:7], parts[7]
+        self.first, self.before, self.number = parts[8:11], parts[11], parts[12]
+        self.found, self.chosen, self.say, self.cite = parts[13:]
+
+    def names(self, sizes: tuple[int, ...]) -> Tensor:
+        """What tells sentences from others: first words, last word before, number of the passage; so much of each."""
+        parts = (*self.first, self.before, self.number)
+        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
 
 
 class _Heads:
@@ -117,50 +134,63 @@ class _Heads:
 
 @dataclass(frozen=True)
 class Marks:
-    """Ids of the tokens that structure what is read."""
+    """Ids of the tokens that structure what is read; the first two begin lines that are never quoted."""
 
+    question: int
+    bracket: int
     full_stop: int
     line_end: int
-    bracket: int
     bracket_after_space: int
-    question: int
     nothing: int
+    space: int
+    system: int = SYSTEM
     assistant: int = ASSISTANT
     user: int = USER
     end: int = END
 
     @classmethod
     def of(cls, tokenizer: Any) -> Marks:
-        """Those of a tokenizer of this package; the last two begin a question and an abstention."""
+        """Those of a tokenizer of this package."""
 
-        def ids(text: str) -> list[int]:
-            found: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
-            return found
+        def last(text: str) -> int:
+            return int(tokenizer(text, add_special_tokens=False)["input_ids"][-1])
 
-        full_stop, line_end, bracket, after_space = (ids(text)[-1] for text in (".", "\n", "[", " ["))
-        return cls(full_stop, line_end, bracket, after_space, ids("Question")[0], ids(ABSTENTION)[0])
+        first = int(tokenizer(ABSTENTION, add_special_tokens=False)["input_ids"][0])
+        space = int(tokenizer(" A", add_special_tokens=False)["input_ids"][0])
+        question = int(tokenizer("Question", add_special_tokens=False)["input_ids"][0])
+        return cls(question, last("["), last("."), last("\n"), last(" ["), first, space)
+
+
+# Marks that have a dimension in the part that is a token's own.
+_LINES = 2
 
 
 @dataclass(frozen=True)
 class Gains:
     """How strongly each step works; found by trying them on questions with answers, before any training."""
 
-    begins: float = 1.8
-    match: float = 2.8
-    phrase: float = 0.2
-    absent: float = 1.2
+    begins: float = 2.5
+    mark: float = 0.008
+    match: float = 2.0
+    phrase: float = 0.08
+    nowhere: float = 2.5
     vote: float = 0.1
-    gather: float = 0.7
+    gather: float = 0.9
+    weight: float = 0.8
     distance: float = 5.0
-    sum: float = 1.0
-    choose: float = 1.5
-    chosen: float = 0.15
+    sum: float = 1.5
+    meaning_sum: float = 0.1
+    choose: float = 2.0
+    absent: float = 2.0
+    sleep: float = 2.4
     never: float = 3.0
-    begun: float = 2.0
-    meaning_sum: float = 0.3
-    clear: tuple[float, float] = (0.035, 0.018)
-    copy: float = 2.8
+    chosen: float = 0.2
+    latch: float = 2.6
+    kept: float = 0.15
+    copy: float = 4.2
     third: float = 0.8
+    within: float = 0.35
+    copied: float = 0.55
     say: float = 1.0
 
 
@@ -168,10 +198,11 @@ class _Program:
     """The heads of the module's description, a method for each layer."""
 
     def __init__(self, model: LlamaForCausalLM, marks: Marks, gains: Gains) -> None:
-        self.heads, self.stream = _Heads(model), _Stream(model.config.hidden_size)
+        self.heads, self.stream = _Heads(model), _Stream()
         self.marks, self.gains = marks, gains
         self.embeddings = model.model.embed_tokens.weight.data.clone()
         self.one = self.stream.constant
+        self._units = 0
 
     def write(self) -> None:
         """Write all of them."""
@@ -180,6 +211,7 @@ class _Program:
         self._find_words()
         self._gather()
         self._choose()
+        self._keep()
         self._copy()
 
     def _is(self, token: int, part: Tensor | None = None) -> Tensor:
@@ -187,107 +219,125 @@ class _Program:
 
         Other tokens have no share in it.
         """
-        reading = self.stream.match @ self.embeddings[token]
-        return (reading / reading.norm()) @ (self.stream.match if part is None else part)
+        place = astuple(self.marks).index(token)
+        return (self.stream.match if part is None else part)[place]
 
-    def _began(self, token: int) -> Tensor:
-        """The direction that tells the tokens of a sentence that began with a token of `marks`."""
-        reading = self.stream.own @ self.embeddings[token]
-        return (reading / reading.norm()) @ self.stream.first[0]
-
-    def _begins(self, words: int) -> Tensor:
-        """The direction that tells the token so many words behind the beginning of a sentence."""
-        back, marks = self.stream.back, self.marks
-        lines = sum(self._is(mark, back[words]) for mark in (marks.line_end, ASSISTANT, USER))
-        # After a full stop comes a token for the space; of two line ends, only the second begins anything.
-        stops = self._is(marks.full_stop, back[words + 1])
-        return lines + stops - 2 * self._is(marks.line_end, back[words - 1] if words else None)
+    def _began(self, line: int) -> Tensor:
+        """The direction that tells the tokens of a line that began with one of the first marks."""
+        return self.stream.first[0][astuple(self.marks).index(line)]
 
     def _stand_behind(self) -> None:
-        for k, part in enumerate(self.stream.back):
+        stream = self.stream
+        for k, part in enumerate(stream.back):
             self.heads.looks(0, k, slice(0, 11), 1.5 * self.one, 1.5 * self.one, 1.0 + k)
-            self.heads.carries(0, k, self.stream.match, part, 0.104)
+            # The fourth holds marks only, and must not make what stands behind one of them longer.
+            self.heads.carries(0, k, stream.match[: len(part)], part, _BACK / (1 if k < 3 else 3))
+        for words in range(3):
+            self._mark_beginning(words)
+        starts = self._is(self.marks.line_end, stream.back[1]) + self._is(USER, stream.back[1])
+        self._mark(_NUMBERED, self._is(self.marks.bracket, stream.back[0]), starts)
+
+    def _mark_beginning(self, words: int) -> None:
+        """Mark the token so many words behind the beginning of a sentence."""
+        back, marks = self.stream.back, self.marks
+        # More than the stop of a sentence that ends nearby.
+        lines = [self._is(mark, back[words]) for mark in (marks.line_end, ASSISTANT, USER)]
+        # Of two line ends, only the second begins anything.
+        here = self._is(marks.line_end, back[words - 1]) / _SEEN_BACK if words else self._is(marks.line_end)
+        self._mark(words, 1.3 * torch.stack(lines).sum(0), self.one * (3**-0.5 / _CONSTANT) - here)
+        # A full stop and then the space before a capital letter.
+        stop = self._is(marks.full_stop, back[words + 1]) * (3 if words == 2 else 1)
+        self._mark(words, stop, self._is(marks.space, back[words]))
+
+    def _mark(self, flag: int, condition: Tensor, also: Tensor) -> None:
+        """Raise a flag where both directions `[W]` are seen."""
+        self.heads.says(0, self._units, condition, also[None], self.stream.flags[flag][None], self.gains.mark)
+        self._units += 1
 
     def _begin_sentences(self) -> None:
         heads, stream, marks = self.heads, self.stream, self.marks
-        numbered = self._is(marks.bracket, stream.back[0]) + self._is(marks.line_end, stream.back[1])
-        for head, key, read, write, gain in (
-            (0, self._begins(0), stream.own, stream.first[0], 0.2),
-            (1, self._begins(1), stream.own, stream.first[1], 0.2),
-            (3, self._begins(0), stream.back[2], stream.before, 0.1),
+        first, second, third = stream.first
+        # Of a word before, what is not one of the marks.
+        before = stream.back[2][len(astuple(marks)) :][: len(stream.before)]
+        read, write = torch.cat((stream.own, before)), torch.cat((first, 0.7 * stream.before))
+        for head, pairs, flag, source, target in (
+            (0, slice(7, 15), 0, read, write),
+            (1, slice(7, 15), 1, stream.own, second),
+            (2, slice(10, 18), _NUMBERED, stream.own, stream.number),
+            (3, slice(7, 15), 2, stream.own[_LINES:][: len(third)], third),
         ):
-            heads.looks(1, head, slice(8, 16), self.gains.begins * self.one, self.gains.begins * key, 0.0)
-            heads.carries(1, head, read, write, gain)
-        heads.looks(1, 2, slice(10, 18), self.gains.begins * self.one, self.gains.begins * numbered, 0.0)
-        heads.carries(1, 2, stream.own, stream.number, 0.2)
-        # Where an answer begins, the words of the question's line make way for the chosen ones.
-        before = (self._is(ASSISTANT), self._is(ASSISTANT, stream.back[0]))
-        for k, (condition, part, gain) in enumerate(zip(before, stream.first, self.gains.clear, strict=True)):
-            heads.says(1, k * _PART, condition, -part, part, gain)
-
-    def _names(self) -> Tensor:
-        """What tells sentences from others `[64, W]`: first words, the last word before, the passage's number."""
-        first, second = self.stream.first
-        return torch.cat((second[:16], self.stream.before[16:], first[:16], self.stream.number[:16]))
+            key = self.gains.begins * stream.flags[flag]
+            heads.looks(1, head, pairs, self.gains.begins * self.one, key, 0.0)
+            heads.carries(1, head, source, target, 0.06)
 
     def _find_words(self) -> None:
-        heads, stream, gains = self.heads, self.stream, self.gains
-        found = torch.cat(tuple(stream.found))
+        heads, stream, gains, marks = self.heads, self.stream, self.gains, self.marks
         # Not the marks. Where the word before is the same too, pieces of a name and phrases find more.
-        plain = slice(len(astuple(self.marks)), None)
+        plain = slice(len(astuple(marks)), None)
         here = torch.cat((stream.match[plain], gains.phrase * stream.back[0][plain]))
         there = torch.cat((stream.back[0][plain], stream.back[1][plain]))
-        heads.matches(2, 0, _SLOW, here, there, gains.match)
-        # A word that stands nowhere finds the abstention in the instruction.
-        absent = gains.absent * (self.one - 4 * self._is(ASSISTANT))
-        heads.prefers(2, 0, _SLOW.start - 1, absent, gains.absent * self._is(self.marks.nothing))
-        heads.carries(2, 0, self._names(), found, gains.vote)
+        heads.matches(2, 0, slice(36, 63), here, there, gains.match)
+        # Most looks where there is nothing: so every place where a word stands counts the same, be they one or ten.
+        heads.prefers(2, 0, 63, gains.nowhere * self.one, gains.nowhere * self._is(marks.system))
+        heads.carries(2, 0, stream.names(_FOUND), stream.found, gains.vote)
 
     def _gather(self) -> None:
-        """Before the first and second token of an answer: the tokens of the line that begins with "Question"."""
+        """Where an answer begins: the tokens of the line that begins with "Question", by their weights."""
         heads, stream, gains, marks = self.heads, self.stream, self.gains, self.marks
         asked = self._began(marks.question) - 3 * sum(
             self._is(mark) for mark in (ASSISTANT, END, marks.question)
         )
-        asks = self._is(ASSISTANT) + self._is(ASSISTANT, stream.back[0])
-        found = torch.cat(tuple(stream.found))
-        for k, (part, gain) in enumerate(((found, gains.sum), (stream.rest[1:], gains.meaning_sum))):
-            heads.looks(3, k, slice(16, 23), gains.gather * asks, gains.gather * asked, gains.distance)
-            heads.carries(3, k, part, part, gain)
+        asks = self._is(ASSISTANT)
+        heads.looks(3, 0, slice(16, 23), gains.gather * asks, gains.gather * asked, gains.distance)
+        heads.prefers(3, 0, 63, gains.weight * asks, gains.weight * stream.weight)
+        self._sleeps(3)
+        read = torch.cat((stream.found, stream.meaning))
+        write = torch.cat((gains.sum * stream.found, gains.meaning_sum * stream.meaning))
+        heads.carries(3, 0, read, write, 1.0)
+
+    def _sleeps(self, layer: int) -> None:
+        """A head that looks where there is nothing, but where an answer begins."""
+        silent = self.gains.sleep * (self.one - 4 * self._is(ASSISTANT))
+        self.heads.prefers(layer, 0, 61, silent, self.gains.sleep * self._is(self.marks.system))
 
     def _choose(self) -> None:
-        heads, stream, gains = self.heads, self.stream, self.gains
-        words = torch.cat(tuple(stream.first))
-        slowest = _SLOW.stop - 1
-        wanted = torch.cat(tuple(stream.found))
-        # What is said already binds what comes next: its first word, then its second.
-        wanted[32:48] += gains.begun * stream.first[0][:16]
-        wanted[:16] += gains.begun * stream.first[1][:16]
-        heads.matches(4, 0, slice(_SLOW.start, slowest), wanted[:58], self._names()[:58], gains.choose)
+        heads, stream, gains, marks = self.heads, self.stream, self.gains, self.marks
+        names = stream.names(_FOUND)
+        heads.matches(4, 0, slice(20, 61), stream.found, names, gains.choose)
         # The question finds itself, and titles; neither is quoted.
-        never = self._began(self.marks.question) + self._began(self.marks.bracket)
-        heads.prefers(4, 0, slowest, gains.never * self.one, -gains.never * never)
-        heads.carries(4, 0, words, words, gains.chosen)
-        own = torch.cat((stream.first[0][:30], stream.first[1][:30]))
-        heads.matches(4, 1, _SLOW, own, own, gains.choose)
-        heads.carries(4, 1, stream.number, stream.found_number, gains.chosen)
+        never = self._began(marks.question) + self._began(marks.bracket)
+        heads.prefers(4, 0, 63, gains.never * self.one, -gains.never * never)
+        # Where little is found, the abstention is chosen.
+        asks = self._is(ASSISTANT)
+        heads.prefers(4, 0, 62, gains.absent * asks, gains.absent * self._is(marks.nothing, stream.back[1]))
+        self._sleeps(4)
+        read = torch.cat((stream.names(_FOLLOWED), stream.first[0], stream.number))
+        write = torch.cat((stream.chosen, stream.say, stream.cite))
+        heads.carries(4, 0, read, write, gains.chosen)
+
+    def _keep(self) -> None:
+        heads, stream, gains = self.heads, self.stream, self.gains
+        heads.looks(5, 0, slice(11, 19), gains.latch * self.one, gains.latch * self._is(ASSISTANT), 0.0)
+        kept = torch.cat((stream.chosen, stream.cite))
+        heads.carries(5, 0, kept, kept, gains.kept)
 
     def _copy(self) -> None:
         heads, stream, gains = self.heads, self.stream, self.gains
-        # This token and the two before it.
-        here = torch.cat((stream.match[8:], stream.back[0][12:], gains.third * stream.back[1][16:]))
-        there = torch.cat((stream.back[0][8:], stream.back[1][12:], gains.third * stream.back[2][16:]))
-        heads.matches(5, 0, _SLOW, here, there, gains.copy)
+        # This token and the two before it, in the chosen sentence.
+        here = (stream.match[6:], stream.back[0][12:], gains.third * stream.back[1][18:])
+        there = (stream.back[0][6:], stream.back[1][12:], gains.third * stream.back[2][18:])
+        query = torch.cat((*here, gains.within * stream.chosen))
+        key = torch.cat((*there, stream.names(_FOLLOWED)))
+        heads.matches(6, 0, slice(18, 64), query, key, gains.copy)
         clean = torch.cat((stream.match, stream.own))
-        heads.carries(5, 0, clean, clean, 0.55)
+        heads.carries(6, 0, clean, clean, gains.copied)
         for k, (condition, read) in enumerate(
             (
-                (self._is(ASSISTANT), stream.first[0]),
-                (self._is(ASSISTANT, stream.back[0]), stream.first[1]),
-                (self._is(self.marks.bracket_after_space), stream.found_number),
+                (self._is(ASSISTANT), stream.say),
+                (self._is(self.marks.bracket_after_space), stream.cite),
             )
         ):
-            heads.says(5, k * _PART, condition, read, stream.own, gains.say)
+            heads.says(6, k * _PART, condition, read, stream.own, gains.say)
 
 
 def _word_likeness(tokenizer: Any, generator: torch.Generator) -> Tensor:
@@ -301,10 +351,19 @@ def _word_likeness(tokenizer: Any, generator: torch.Generator) -> Tensor:
     words = torch.randn(len(numbers), _PART, generator=generator)
     own = torch.randn(len(vocabulary), _PART, generator=generator)
     parts = words[torch.tensor([numbers[word] for word in stems])] + _OWN * own
-    marks = astuple(Marks.of(tokenizer))
-    parts[:, : len(marks)] = 0.0
+    marks = Marks.of(tokenizer)
+    parts = _with_marks(parts, marks, len(astuple(marks)))
+    for token, text in enumerate(vocabulary):
+        if _ENDS.fullmatch(text):
+            parts[token] = parts[marks.full_stop]
+    return parts
+
+
+def _with_marks(parts: Tensor, marks: Marks, count: int) -> Tensor:
+    """Unit vectors `[V, 32]`; the first `count` marks have a dimension each to themselves."""
+    parts[:, :count] = 0.0
     parts /= parts.norm(dim=1, keepdim=True)
-    parts[list(marks)] = torch.eye(_PART)[: len(marks)]
+    parts[list(astuple(marks)[:count])] = torch.eye(_PART)[:count]
     return parts
 
 
@@ -312,10 +371,11 @@ def is_large_enough(config: Any) -> bool:
     """Whether a configuration has room for the first weights of the module's description."""
     return (
         isinstance(config, LlamaConfig)
-        and config.num_hidden_layers >= 6
-        and config.hidden_size >= 13 * _PART
+        and config.num_hidden_layers >= 7
+        and config.hidden_size == _WIDTH
+        and config.head_dim == 128
         and config.num_attention_heads == config.num_key_value_heads >= 4
-        and config.intermediate_size >= 3 * _PART
+        and config.intermediate_size >= 2 * _PART
     )
 
 
@@ -329,19 +389,27 @@ def write_first_weights(
 ) -> None:
     """Embeddings in three parts, and the heads. What else is in the model must be small, not to drown them out.
 
-    `meanings` `[V, MEANING]` are unit vectors of the tokens (zeros where unknown); without them that part is random.
+    `meanings` `[V, 1 + MEANING]` are the weights of the tokens (-1 to 1: how much they tell of what is asked for) and
+    unit vectors (zeros where unknown); without them weights are 0 and vectors random.
     """
     embedding = model.model.embed_tokens.weight
-    used = 3 * _PART
-    nn.init.normal_(embedding, std=(used - 1) ** -0.5)
-    embedding[:, used:] = 0.0
-    likeness = _word_likeness(tokenizer, torch.Generator().manual_seed(seed))
-    embedding[: len(likeness), _PART : 2 * _PART] = likeness
+    generator = torch.Generator().manual_seed(seed)
+    table = torch.randn(len(embedding), 3 * _PART, generator=generator)
+    rest, match, own = table.split(_PART, dim=1)
+    match[: len(tokenizer)] = _word_likeness(tokenizer, generator)
+    own[: len(tokenizer)] = _with_marks(own[: len(tokenizer)], Marks.of(tokenizer), _LINES)
+    rest[:, 1] = 0.0
     if meanings is not None:
-        known = meanings.norm(dim=1) > 0
-        embedding[: len(meanings), 1:_PART][known] = meanings[known]
-    embedding[:, 0] = _CONSTANT
+        known = meanings[:, 1:].norm(dim=1) > 0
+        rest[: len(meanings), 1:][known] = meanings[known]
+    rest[:, 2:] *= (1 - rest[:, 1:2] ** 2 / 3).sqrt() / rest[:, 2:].norm(dim=1, keepdim=True)
+    rest[:, 1] /= 3**0.5
     # Parts of equal length: were one token longer, the constant would be weaker in it, and heads would pass it by.
-    for part in (embedding[:, 1:_PART], embedding[:, _PART : 2 * _PART], embedding[:, 2 * _PART : used]):
+    for part in (rest[:, 1:], match, own):
         part.div_(part.norm(dim=1, keepdim=True) * 3**0.5)
+    rest[:, 0] = _CONSTANT
+    # Where heads look that find nothing: there is nothing to carry from there.
+    own[SYSTEM] = 0.0
+    embedding.zero_()
+    embedding[:, : 3 * _PART] = table
     _Program(model, Marks.of(tokenizer), gains or Gains()).write()

@@ -13,16 +13,16 @@ from .tokenizer import END, PAD
 
 
 def small_config(
-    vocab_size: int = 8192, width: int = 416, layers: int = 6, heads: int = 4, inner: int = 448
+    vocab_size: int = 16384, width: int = 512, layers: int = 7, heads: int = 4, inner: int = 448
 ) -> LlamaConfig:
     """The configuration of chat-small (smaller ones serve in tests)."""
     return LlamaConfig(
         vocab_size=vocab_size, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
-        num_key_value_heads=heads, head_dim=96, intermediate_size=inner,
+        num_key_value_heads=heads, head_dim=128, intermediate_size=inner,
         max_position_embeddings=2048, rms_norm_eps=1e-6, tie_word_embeddings=True, bos_token_id=None,
         pad_token_id=PAD, eos_token_id=END,
         # So slow a rotation leaves most of each head nearly the same at all distances: what matches, matches.
-        rope_parameters={"rope_type": "default", "rope_theta": 1e8},
+        rope_parameters={"rope_type": "default", "rope_theta": 10 ** (32 / 3)},
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -84,6 +84,10 @@ class Pointed:
         place, start = pointers[..., 0].flatten()[which], pointers[..., 1].flatten()[which]
         return cls(rows[which], place + offset, start + offset, start, start + counts[which])
 
+    def where(self, chosen: Tensor) -> Pointed:
+        """Some of the tokens, by a mask `[N]`."""
+        return Pointed(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
     @property
     def is_choice(self) -> Tensor:
         """Where the sentence is chosen: before its first token `[N]`."""
@@ -93,18 +97,16 @@ class Pointed:
 def pointing_loss(model: Any, inputs: dict[int, Tensor], pointers: Tensor) -> Tensor:
     """Cross-entropy of both heads: of choosing sentences, and half that of following what was chosen.
 
-    The first two tokens of a sentence come from the choice; only behind them is there something to follow.
+    The first token of a sentence comes with the choice; only behind it is there something to follow.
     """
     found = Pointed.of(pointers)
     if not len(found.rows):
         return pointers.new_zeros((), dtype=torch.float32)
-    sentence = attention(model, SENTENCE_HEAD, inputs[SENTENCE_HEAD[0]], found.rows, found.places)
-    token = attention(model, TOKEN_HEAD, inputs[TOKEN_HEAD[0]], found.rows, found.places)
+    first, later = found.where(found.is_choice), found.where(~found.is_choice)
+    sentence = attention(model, SENTENCE_HEAD, inputs[SENTENCE_HEAD[0]], first.rows, first.places)
     positions = torch.arange(sentence.shape[1], device=sentence.device)
-    is_quoted = (positions >= found.begins[:, None]) & (positions < found.ends[:, None])
-    chosen = -sentence.masked_fill(~is_quoted, -torch.inf).logsumexp(-1)
-    copied = -token.gather(1, found.tokens[:, None])[:, 0]
-    is_choice, is_copied = found.is_choice, found.tokens > found.begins + 1
-    followed = torch.cat((copied[is_copied], chosen[~is_choice]))
-    choice = chosen[is_choice]
+    is_quoted = (positions >= first.begins[:, None]) & (positions < first.ends[:, None])
+    choice = -sentence.masked_fill(~is_quoted, -torch.inf).logsumexp(-1)
+    token = attention(model, TOKEN_HEAD, inputs[TOKEN_HEAD[0]], later.rows, later.places)
+    followed = -token.gather(1, later.tokens[:, None])[:, 0]
     return choice.sum() / max(1, len(choice)) + followed.sum() / max(1, len(followed)) / 2

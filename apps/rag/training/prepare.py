@@ -11,6 +11,7 @@ from apps.rag.prompts import ABSTENTION, INSTRUCTION
 
 from .documents import SHARES, load_documents, need_data, pack_documents
 from .qa_sets import load_qa
+from .questions import FUNCTION_WORDS
 from .tokenizer import train_tokenizer, wrap
 
 if TYPE_CHECKING:
@@ -38,15 +39,21 @@ def _texts(data: Path, folder: Path) -> Iterator[str]:
 
 
 def _read_meanings(data: Path, folder: Path, tokenizer: Any) -> Tensor:
-    """Vectors of the tokens, counted over all passages and questions."""
+    """Weights and vectors of the tokens, counted over all passages and questions; function words weigh -1."""
+    import torch
+
     from .first_weights import MEANING
-    from .word_vectors import word_vectors
+    from .word_vectors import token_weights, word_vectors
 
     texts = [d.text for kind in load_documents(folder).values() for d in kind]
     for kind in load_qa(data, held=False).values():
         texts += ["\n".join((d.text, *(one.question for one in d.asked))) for d in kind]
-    encoded = tokenizer.encode_batch(texts, add_special_tokens=False)
-    return word_vectors((row.ids for row in encoded), tokenizer.get_vocab_size(), MEANING)
+    rows = [row.ids for row in tokenizer.encode_batch(texts, add_special_tokens=False)]
+    size = tokenizer.get_vocab_size()
+    weights = token_weights(rows, size)
+    words = [(tokenizer.id_to_token(k) or "").lstrip("Ġ") for k in range(size)]
+    weights[[word.lower() in FUNCTION_WORDS or not word.isalnum() for word in words]] = -1.0
+    return torch.cat((weights[:, None], word_vectors(rows, size, MEANING)), dim=1)
 
 
 def prepare(data: Path, out: Path, vocab_size: int) -> None:
@@ -65,7 +72,7 @@ def prepare(data: Path, out: Path, vocab_size: int) -> None:
 
 
 def load_meanings(out: Path) -> Tensor | None:
-    """What `prepare` counted `[V, MEANING]`, if it did."""
+    """What `prepare` counted `[V, 1 + MEANING]`, if it did."""
     from safetensors.torch import load_file
 
     path = out / MEANINGS

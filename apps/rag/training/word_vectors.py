@@ -1,11 +1,11 @@
-"""What tokens mean, counted: vectors of positive mutual information (Levy and Goldberg 2014), in seconds on a CPU.
+"""What tokens mean, counted: vectors of positive mutual information (Levy and Goldberg 2014), and how rare they are.
 
 A model this small reads too little text to learn which words are dates, names or places. Its embeddings begin with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -13,6 +13,8 @@ from torch import Tensor
 _WINDOW = 4
 # Makes rare contexts count for less (Levy, Goldberg and Dagan 2015).
 _SMOOTHING = 0.75
+# A token in a third of all texts weighs nothing, one in a thousandth of them all that it can (natural logarithms).
+_COMMON, _RARE = 1.0, 6.0
 
 
 def _pair_counts(rows: Iterable[list[int]], size: int) -> Tensor:
@@ -37,3 +39,12 @@ def word_vectors(rows: Iterable[list[int]], size: int, width: int) -> Tensor:
     left, values, _ = torch.svd_lowrank(information, q=width + 8, niter=3)
     vectors = left[:, :width] * values[:width].sqrt()
     return vectors / vectors.norm(dim=1, keepdim=True).clamp(min=1e-9)
+
+
+def token_weights(texts: Sequence[list[int]], size: int) -> Tensor:
+    """How much a token tells of what a text is about `[V]`, from 0 to 1: its inverse document frequency, bounded."""
+    counts = torch.zeros(size)
+    for ids in texts:
+        counts[list(set(ids))] += 1
+    rarity = (len(texts) / counts.clamp(min=1.0)).log()
+    return ((rarity - _COMMON) / (_RARE - _COMMON)).clamp(0.0, 1.0)
