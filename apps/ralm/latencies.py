@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import fmean, median
@@ -95,6 +95,11 @@ class Cores:
         self._lost: deque[float] = deque(maxlen=RECENT)
 
     @property
+    def share(self) -> float:
+        """The share of its time that it computes when it is alone."""
+        return median(list(self._busy) or [0.0])
+
+    @property
     def lost(self) -> float:
         """The share of the time beside another thread that is spent waiting for a core; 0 where none was measured."""
         return median(list(self._lost) or [0.0])
@@ -104,7 +109,7 @@ class Cores:
 
     def beside(self, spent: Spent, overlap: float) -> float:
         """Seconds that it would have taken alone; the other thread computed for `overlap` seconds of it."""
-        wanted = median(list(self._busy) or [0.0]) * spent.seconds
+        wanted = self.share * spent.seconds
         overlap = max(min(overlap, spent.seconds), 1e-9)
         lost = min(max(0.0, wanted - spent.busy), _MOST_LOST * overlap)
         self._lost.append(lost / overlap)
@@ -159,8 +164,11 @@ class LatencyFit:
         """The current fit; needs one measurement of each."""
         base, per_query = self._line()
         lookup = median(list(self._lookups) or [0.0])
-        step = max(median(list(self._steps)) + lookup, 1e-9)
-        return Latencies(step, base, per_query, width, lookup, self._writing.lost, self._searching.lost)
+        step = max(typical(list(self._steps)) + lookup, 1e-9)
+        search_lost = self._searching.lost
+        # Steps cannot lose more than a verification takes; else it was other programs.
+        step_lost = min(self._writing.lost, self._searching.share)
+        return Latencies(step, base, per_query, width, lookup, step_lost, search_lost)
 
     def _line(self) -> tuple[float, float]:
         """Least squares with neither part negative."""
@@ -176,3 +184,9 @@ class LatencyFit:
             slope = sum(s * t for s, t in zip(sizes, seconds, strict=True)) / sum(s * s for s in sizes)
             return 0.0, slope
         return (y, 0.0) if slope < 0 else (y - slope * x, slope)
+
+
+def typical(values: Sequence[float]) -> float:
+    """Their mean without the highest and the lowest eighth: steps that read a new document count, a hiccup does not."""
+    cut = math.ceil(len(values) / 8) if len(values) > 2 else 0
+    return fmean(sorted(values)[cut : len(values) - cut])

@@ -53,7 +53,7 @@ class Pace:
     """Seconds that a settled retrieval really took, plainly and with guesses.
 
     What no formula knows of (threads that want the same cores, say) shows here: where guessing was not faster than
-    plain retrieval it pauses, for longer every time.
+    plain retrieval it pauses, for longer every time in a row.
     """
 
     def __init__(self) -> None:
@@ -80,6 +80,8 @@ class Pace:
         if _rate(guessed) > plain:
             self._left, self._pause = self._pause, min(2 * self._pause, _LONGEST_PAUSE)
             self._guessed.clear()
+        else:
+            self._pause = max(_FIRST_PAUSE, self._pause // 2)
 
 
 def _rate(taken: list[tuple[float, int]]) -> float:

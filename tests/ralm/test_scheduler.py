@@ -130,8 +130,10 @@ def test_a_verification_elsewhere_wants_no_core() -> None:
     fit = LatencyFit()
     fit.record_step(Spent(1.0, 0.9))
     fit.record_alone(1, Spent(4.0, 0.01))
+    fit.record_step(Spent(2.0, 0.9), is_beside=True)
     fit.record_beside(1, Spent(5.0, 0.0), writing=2.0)
     assert fit.latencies().search_lost == pytest.approx(0.0125 / 2)
+    assert fit.latencies().step_lost == pytest.approx(0.01 / 4)
 
 
 def test_waiting_for_cores_is_measured_again_after_a_while_without() -> None:
@@ -162,6 +164,14 @@ def test_nothing_runs_beside_each_other_on_one_core(ratio: float) -> None:
         assert best_plan(Latencies(1.0, ratio), hit_rate, SpeculationConfig()).asynchronous
         alone = Latencies(1.0, ratio, step_lost=0.5, search_lost=0.5)
         assert not best_plan(alone, hit_rate, SpeculationConfig()).asynchronous
+
+
+def test_a_step_takes_what_steps_take_on_average_but_for_outliers() -> None:
+    fit = LatencyFit()
+    fit.record_alone(1, Spent(1.0))
+    for seconds in (9.0, 1.0, 1.0, 3.0, 1.0, 3.0, 1.0, 1.0):  # the first one warms up, some read a document
+        fit.record_step(Spent(seconds))
+    assert fit.latencies().step == pytest.approx((4 * 1 + 2 * 3) / 6)
 
 
 def test_the_hit_rate_forgets_and_is_capped() -> None:
@@ -220,6 +230,12 @@ def test_guessing_pauses_where_it_was_slower_than_plain_retrieval_and_longer_eve
     for _ in range(20):
         scheduler.record(guessed, seconds=1.5, retrievals=1)
     assert scheduler.plan() == guessed
+    while not scheduler.is_hopeless():
+        scheduler.record(guessed, seconds=2.5, retrievals=1)
+    for _ in range(pauses[0]):
+        assert scheduler.is_hopeless()
+        scheduler.record(Plan(1, False), seconds=2.0, retrievals=1)
+    assert not scheduler.is_hopeless(), "a pause after success is as short as the first one"
 
 
 def test_the_best_plan_is_that_of_all_strides() -> None:
