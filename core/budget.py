@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,15 +16,26 @@ from core.types import DraftTree
 #: Before anything is measured: a pass over so many queries costs twice a pass over one. A GPU reads all weights for
 #: a single token, so it has arithmetic to spare for many more than a CPU.
 ASSUMED_DOUBLING = {"cpu": 24, "cuda": 256}
-#: Measurements of a shape that are thrown away: kernels are prepared at the first call.
-_WARM_UP = 1
-#: So many measurements of a shape weigh as much as what the other shapes say about it.
-_TRUST = 6
-#: Measurements above this number make a shape weigh no more in the line.
-_FULL_WEIGHT = 16
+#: What a row adds to a pass besides its queries (the loop's own work), assumed in queries.
+_ASSUMED_ROW = 0.5
+#: Passes that the assumed costs weigh as much as.
+_ASSUMED_WEIGHT = 0.3
+#: What a pass weighs in the line through all passes when the next one is over.
+_REMEMBERED = 0.995
+#: The line is drawn anew behind every pass at first, then behind every so many.
+_OFTEN = 8
+#: A time that less than so much of a pass speaks for is vague.
+_VAGUE = 0.3
+#: So many measurements of a shape weigh as much as what the line says about it; no more than so many are averaged.
+_TRUST, _AVERAGED = 20, 60
+#: A pass that takes longer than so many times the line counts as so long, unless the one before it did, too.
+_OUTLIER = 1.4
 #: What a pass weighs in the rate of late when the next one is over, and the passes after which the rate counts.
 _MEMORY = 0.97
 _FEW_PASSES = 8
+#: More nodes than the best number are taken where that loses no more than this share of the pass and they bring half of
+#: what they cost: among numbers that are about equally good the choice would hang on noise.
+_SLACK = 0.03
 
 
 class Budget(Protocol):
@@ -59,57 +70,111 @@ class FixedBudget:
         """Nothing to learn."""
 
 
+class _Shape(NamedTuple):
+    """A shape's mean time over the line's, from so many measurements; `last` is the pass that brought the latest."""
+
+    ratio: float
+    times: float
+    last: int
+
+
 class PassTimes:
     """T(rows, queries of all rows together), measured while decoding.
 
-    Each shape keeps a running estimate that follows a drop quickly and an outlier slowly. A shape counts for
-    itself as far as it was measured, and for the rest it is read off the line through all shapes (a fixed cost,
-    and a cost for each query): one unlucky measurement would otherwise keep a shape from ever being tried again.
+    A plane through the passes of late: a fixed cost, one for each row and one for each query, by least squares of
+    the relative errors. Rows and queries must be told apart: with the same few nodes in every row they grow
+    together, and a query to which the rows' cost is charged looks too dear for more nodes to be ever tried. Where
+    the passes of late leave the plane open, the assumed shape decides, so that what was learnt from a bad start, or
+    about widths that were given up, is forgotten and tried again. A shape's own deviation counts as far as it was
+    measured, and fades as well.
     """
 
     def __init__(self, doubling: int = ASSUMED_DOUBLING["cpu"]) -> None:
-        self._doubling = doubling
-        self._seen: dict[tuple[int, int], tuple[int, float]] = {}
-        self._line: tuple[float, float] | None = None
+        self._assumed = np.array([1.0, _ASSUMED_ROW / doubling, 1.0 / doubling])
+        # Passes (1, rows, queries) that tell the three apart.
+        self._typical = np.array([[1.0, 1, 1], [1, 1, doubling], [1, doubling, doubling]])
+        self._squares, self._products = np.zeros((3, 3)), np.zeros(3)
+        self._known = self._squares
+        self._level, self._weight = 0.0, 0.0
+        self._num_passes = self._num_taken = 0
+        self._ratio_before = 1.0
+        self._warm: set[int] = set()
+        self._shapes: dict[tuple[int, int], _Shape] = {}
+        self._plane = self._assumed
+        self._costs: list[float] | None = None
 
-    def record(self, num_rows: int, num_queries: int, seconds: float) -> None:
-        count, estimate = self._seen.get((num_rows, num_queries), (0, seconds))
-        if count <= _WARM_UP:
-            estimate = seconds
-        else:
-            weight = 0.3 if seconds < estimate else 0.05
-            estimate += weight * (seconds - estimate)
-        self._seen[num_rows, num_queries] = (count + 1, estimate)
-        self._line = None
+    def record(self, num_rows: int, num_queries: int, seconds: float) -> bool:
+        """Whether the measurement was taken: kernels are prepared at the first call, which is left out."""
+        self._num_passes += 1
+        if num_queries not in self._warm or seconds <= 0:  # a coarse clock may not see a short pass
+            self._warm.add(num_queries)
+            return False
+        shape = self._shapes.get((num_rows, num_queries), _Shape(1.0, 0.0, self._num_passes))
+        features = np.array([1.0, num_rows, num_queries])
+        assumed = float(features @ self._assumed)
+        if not self._weight:
+            self._plane = self._assumed * (seconds / assumed)
+        line = self._line(num_rows, num_queries) if self._weight else seconds
+        ratio = self._believed(seconds / line)
+        count = min(self._faded(shape) + 1, _AVERAGED)
+        ratio_here = shape.ratio + (ratio - shape.ratio) / count
+        self._shapes[num_rows, num_queries] = _Shape(ratio_here, count, self._num_passes)
+        relative = features / line
+        self._squares = _REMEMBERED * self._squares + np.outer(relative, relative)
+        self._products = _REMEMBERED * self._products + relative * ratio
+        self._level = _REMEMBERED * self._level + ratio * line / assumed
+        self._weight = _REMEMBERED * self._weight + 1
+        self._num_taken += 1
+        if self._num_taken < _OFTEN or self._num_taken % _OFTEN == 0:
+            self._costs = None
+        return True
 
     def predict(self, num_rows: int, num_queries: int) -> float:
-        count, estimate = self._seen.get((num_rows, num_queries), (0, 0.0))
-        if self._line is None:
-            self._line = self._fit()
-        fixed, slope = self._line
-        measured = max(count - _WARM_UP, 0)
-        line = fixed + slope * num_queries
-        return line + (estimate - line) * measured / (measured + _TRUST)
+        line = self._line(num_rows, num_queries)
+        shape = self._shapes.get((num_rows, num_queries))
+        if shape is None:
+            return line
+        count = self._faded(shape)
+        return line * (1 + (shape.ratio - 1) * count / (count + _TRUST))
 
-    def _fit(self) -> tuple[float, float]:
-        """Least squares through (queries, seconds, weight), held near the assumed shape while little is known."""
-        points = [
-            (queries, seconds, min(count - _WARM_UP, _FULL_WEIGHT))
-            for (_, queries), (count, seconds) in self._seen.items()
-            if count > _WARM_UP
-        ]
-        if not points:
-            return 1.0, 1.0 / self._doubling
-        weights = sum(w for _, _, w in points)
-        level = sum(w * t / (1 + x / self._doubling) for x, t, w in points) / weights
-        points += [(1, level * (1 + 1 / self._doubling), 1), (self._doubling, 2 * level, 1)]
-        weights += 2
-        mean_x = sum(w * x for x, _, w in points) / weights
-        mean_t = sum(w * t for _, t, w in points) / weights
-        spread = sum(w * (x - mean_x) ** 2 for x, _, w in points)
-        slope = max(sum(w * (x - mean_x) * (t - mean_t) for x, t, w in points) / spread, 0.0)
-        # A fixed cost below the assumed one's tenth is noise of a line that is bent.
-        return max(mean_t - slope * mean_x, 0.1 * level), slope
+    def is_vague(self, num_rows: int, num_queries: int) -> bool:
+        """Whether what is known of this time comes from few passes, long ago, or from none like it."""
+        if self._num_passes < _FEW_PASSES or not self._weight:
+            return False
+        features = np.array([1.0, num_rows, num_queries]) / self._line(num_rows, num_queries)
+        return float(features @ np.linalg.solve(self._known, features)) > 1 / _VAGUE
+
+    def _believed(self, ratio: float) -> float:
+        """A time over the line's, an outlier only if it is the second in a row."""
+        believed = min(ratio, max(_OUTLIER, self._ratio_before))
+        self._ratio_before = ratio
+        return believed
+
+    def _faded(self, shape: _Shape) -> float:
+        return shape.times * _REMEMBERED ** (self._num_passes - shape.last)
+
+    def _line(self, num_rows: int, num_queries: int) -> float:
+        if self._costs is None:
+            self._plane = self._fit()
+            self._costs = self._plane.tolist()
+        return self._costs[0] + self._costs[1] * num_rows + self._costs[2] * num_queries
+
+    def _fit(self) -> np.ndarray:
+        """Costs [3], none below 0: (fixed, of a row, of a query)."""
+        if not self._weight:
+            return self._assumed
+        assumed = self._assumed * (self._level / self._weight)
+        relative = self._typical / (self._typical @ self._plane)[:, None]
+        relative *= (_ASSUMED_WEIGHT / len(relative)) ** 0.5
+        squares = self._known = self._squares + relative.T @ relative
+        products = self._products + relative.T @ (relative @ assumed)
+        used, plane = [0, 1, 2], np.zeros(3)
+        while True:
+            costs = np.linalg.solve(squares[np.ix_(used, used)], products[used])
+            if costs.min() >= 0:
+                plane[used] = costs
+                return plane
+            used = [i for i, cost in zip(used, costs, strict=True) if cost >= 0]
 
 
 class TokenRate:
@@ -119,12 +184,9 @@ class TokenRate:
         self._sums: dict[int, tuple[float, float, int]] = {}
 
     def record(self, num_rows: int, num_tokens: int, seconds: float) -> None:
-        tokens, spent, count = self._sums.get(num_rows.bit_length(), (0.0, 0.0, 0))
-        self._sums[num_rows.bit_length()] = (
-            _MEMORY * tokens + num_tokens,
-            _MEMORY * spent + seconds,
-            count + 1,
-        )
+        size = num_rows.bit_length()
+        tokens, spent, count = self._sums.get(size, (0.0, 0.0, 0))
+        self._sums[size] = _MEMORY * tokens + num_tokens, _MEMORY * spent + seconds, count + 1
 
     def get(self, num_rows: int) -> float | None:
         """None until a few passes were seen."""
@@ -198,18 +260,25 @@ class MeasuredBudget:
         return counts
 
     def _best(self, num_rows: int, options: Seq[tuple[int, int]], gains: Seq[float]) -> int:
-        """The first of the pair (nodes, queries of the pass) that is worth most."""
+        """The nodes of the pair (nodes, queries of the pass) that is worth most, or hardly less with more nodes."""
         timed = [(nodes, self.times.predict(num_rows, size)) for nodes, size in options]
-        late = self.rates.get(num_rows)
-        if late is None:
-            return max(timed, key=lambda option: (num_rows + gains[option[0]]) / option[1])[0]
+        rate = self.rates.get(num_rows)
+        if rate is None:
+            rate = max((num_rows + gains[nodes]) / seconds for nodes, seconds in timed)
         # Plain decoding's rate can always be had, whatever drafts have promised and not kept.
-        rate = max(late, num_rows / timed[0][1])
-        return max(timed, key=lambda option: gains[option[0]] - rate * option[1])[0]
+        rate = max(rate, num_rows / timed[0][1])
+        worth = [gains[nodes] - rate * seconds for nodes, seconds in timed]
+        best = max(range(len(timed)), key=worth.__getitem__)
+        # Whether drafts pay at all hangs on what plain decoding takes: if need be, it is tried.
+        if best == 0 or self.times.is_vague(num_rows, options[0][1]):
+            return 0
+        least = max(worth[best] - _SLACK * rate * timed[best][1], worth[0])
+        enough = [option for option, own in zip(timed, worth, strict=True) if own >= least]
+        return max(enough, key=lambda option: gains[option[0]] - 0.5 * rate * option[1])[0]
 
     def record(self, num_rows: int, num_queries: int, num_tokens: int, seconds: float) -> None:
-        self.times.record(num_rows, num_queries, seconds)
-        self.rates.record(num_rows, num_tokens, seconds)
+        if self.times.record(num_rows, num_queries, seconds):
+            self.rates.record(num_rows, num_tokens, seconds)
 
 
 def _falling(tree: DraftTree) -> np.ndarray:

@@ -28,7 +28,7 @@ def decaying(chance: float, length: int) -> DraftTree:
     return chain([chance ** (i + 1) for i in range(length)])
 
 
-def taught(seconds: Callable[[int, int], float], num_rows: int = 1, times: int = 40) -> MeasuredBudget:
+def taught(seconds: Callable[[int, int], float], num_rows: int = 1, times: int = 10) -> MeasuredBudget:
     budget = MeasuredBudget(bucket, max_nodes=31)
     for width in sorted({bucket(q) for q in range(1, 33)}):
         for _ in range(times):
@@ -122,7 +122,7 @@ def taught_flat(num_rows: int, fixed: float, slope: float) -> MeasuredBudget:
     """A budget of a target that runs rows without the padding between them."""
     budget = MeasuredBudget(bucket, bucket, max_nodes=31)
     for size in sorted({bucket(q) for q in range(num_rows, 32 * num_rows)}):
-        for _ in range(20):
+        for _ in range(8):
             budget.times.record(num_rows, size, fixed + slope * size)
     return budget
 
@@ -146,7 +146,8 @@ def test_rows_without_padding_share_the_nodes_that_pay(
 
     assert all(0 <= n <= len(tree) for n, tree in zip(counts, trees, strict=True))
     for n in range(32):
-        assert rate(counts) >= 0.999 * rate([min(n, len(tree)) for tree in trees])
+        # Where the numbers are about equally good, the larger one is taken.
+        assert rate(counts) >= 0.95 * rate([min(n, len(tree)) for tree in trees])
 
 
 def test_a_row_with_poor_drafts_does_not_widen_the_pass_of_its_neighbours() -> None:
@@ -204,3 +205,64 @@ def test_the_engine_stops_drafting_when_its_passes_turn_out_to_cost_more(
     drafted = engine.stats.drafted
     engine.generate([Request(prompt)], SamplingParams(max_new_tokens=60))
     assert engine.stats.drafted - drafted < 60
+
+
+def loops_cost(num_rows: int, num_queries: int) -> float:
+    """A pass whose rows cost as well as their queries, as the loop's own work makes it."""
+    return 0.0024 + 0.00008 * num_rows + 0.0001 * num_queries
+
+
+def started(kind: str, most_rows: int) -> MeasuredBudget:
+    """A budget with the past of that kind: which widths it met, and how slow the machine was meanwhile."""
+    budget = MeasuredBudget(bucket, bucket, max_nodes=63)
+    past = {
+        "fresh": [],
+        "narrow": [(2, 1, 150)],
+        "plain": [(0, 1, 150)],
+        "wide": [(40, 1, 150)],
+        "wide was slow": [(1, 1, 40), (30, 10, 20)],
+        "all was slow": [(8, 10, 40)],
+    }
+    for nodes, slowness, times in past[kind]:
+        for step in range(times):
+            rows = max(most_rows - step % 4, 1)
+            size = bucket(rows * (1 + nodes))
+            budget.record(rows, size, rows * (1 + 0.8 * nodes), slowness * loops_cost(rows, size))
+    return budget
+
+
+def settled(budget: MeasuredBudget, most_rows: int) -> float:
+    """Nodes per row after many passes over like drafts, whose times have no noise."""
+    taken: list[float] = []
+    for step in range(1500):
+        rows = max(most_rows - step % 4, 1)
+        trees = [decaying((0.9, 0.95, 0.98)[(step + row) % 3], 30) for row in range(rows)]
+        counts = budget.choose(trees)
+        written = rows + sum(sum(tree.scores[:n]) for tree, n in zip(trees, counts, strict=True))
+        size = bucket(1 + counts[0]) if rows == 1 else bucket(rows + sum(counts))
+        budget.record(rows, size, written, loops_cost(rows, size))
+        taken.append(sum(counts) / rows)
+    return sum(taken[-150:]) / 150
+
+
+@pytest.mark.parametrize("most_rows", [1, 8])
+def test_the_same_drafts_and_costs_lead_to_the_same_nodes_from_any_start(most_rows: int) -> None:
+    kinds = ("fresh", "narrow", "plain", "wide", "wide was slow", "all was slow")
+    nodes = {kind: settled(started(kind, most_rows), most_rows) for kind in kinds}
+    assert max(nodes.values()) < 1.1 * min(nodes.values()), nodes
+
+
+def test_where_every_query_costs_its_share_drafting_is_given_up_though_plain_decoding_was_never_seen() -> (
+    None
+):
+    budget = MeasuredBudget(bucket, bucket)
+    seconds = tokens = 0.0
+    for step in range(1000):
+        trees = [decaying(0.6 + 0.05 * ((step + row) % 4), 10 + (step + row) % 5) for row in range(8)]
+        counts = budget.choose(trees)
+        size = bucket(8 + sum(counts))
+        written = 8 + sum(sum(tree.scores[:n]) for tree, n in zip(trees, counts, strict=True))
+        budget.record(8, size, written, 0.001 * size)
+        if step >= 200:
+            seconds, tokens = seconds + 0.001 * size, tokens + written
+    assert seconds / tokens < 1.05 * 0.001
