@@ -27,8 +27,10 @@ from core.types import EMPTY_TREE, DraftTree, Sequence, Verdict
 MAX_MATCH = 8
 #: So many of the prompt's commonest tokens are tried where no match claims the next one.
 NUM_COMMON = 12
-#: A tree is grown to twice what the budget lately took, and at least so far.
-_LEAST_NODES = 16
+#: Trees are grown down to this share of the lowest score that was lately verified: what the budget leaves was grown
+#: for nothing. It may rise by so much a pass, and falls by so much where all was verified, as more might be.
+_MARGIN, _RISE, _FALL = 0.5, 1.5, 0.9
+_HIGHEST_FLOOR = 0.5
 #: Nodes that are reached more seldom are not worth a slot: where a text is rewritten most nodes are certain, so that
 #: others must pay for themselves; where answers are copied from here and there, there is little else to try.
 _MIN_SCORE_ALIGNED, _MIN_SCORE = 0.02, 0.005
@@ -181,7 +183,8 @@ class Copy(Drafter):
         self._eos = frozenset(eos_token_ids)
         self._vocabulary: Vocabulary | None = None
         self._rows: dict[int, _Row] = {}
-        self._taken = 2 * _LEAST_NODES
+        self._floor = _MIN_SCORE_ALIGNED
+        self._grown = 0
 
     def read_vocabulary(self, tokenizer: Any) -> None:
         self._vocabulary = Vocabulary.of(tokenizer)
@@ -200,11 +203,11 @@ class Copy(Drafter):
             own = self._rows[row.id]
             own.catch_up(row)
             if limit > 0:
-                limit = min(limit, max(2 * self._taken, _LEAST_NODES))
-                root, least = own.root(row), _MIN_SCORE_ALIGNED if own.rewritings else _MIN_SCORE
-                trees.append(grow(own, root, self.calibration, limit, self._eos, least))
+                least = max(self._floor, _MIN_SCORE_ALIGNED if own.rewritings else _MIN_SCORE)
+                trees.append(grow(own, own.root(row), self.calibration, limit, self._eos, least))
             else:
                 trees.append(EMPTY_TREE)
+        self._grown = sum(map(len, trees))
         return trees
 
     def observe(
@@ -213,8 +216,13 @@ class Copy(Drafter):
         """Learn from every node that was reached: the next token is known there, whatever was guessed."""
         for tree, verdict in zip(trees, verdicts, strict=True):
             learn(self.calibration, tree, verdict)
-        widest = max(len(tree) for tree in trees)
-        self._taken = max(widest, self._taken - max(1, self._taken // 8))
+        self._move_floor(trees)
+
+    def _move_floor(self, trees: Seq[DraftTree]) -> None:
+        """What the budget left of the trees says how far the next ones need to go."""
+        lowest = min((tree.scores[-1] for tree in trees if tree.scores), default=1.0)
+        change = _RISE if sum(map(len, trees)) < self._grown else _FALL
+        self._floor = max(min(change * self._floor, _MARGIN * lowest, _HIGHEST_FLOOR), _MIN_SCORE)
 
     def end(self, row: Sequence) -> None:
         self._rows.pop(row.id)

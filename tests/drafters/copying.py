@@ -7,7 +7,7 @@ from collections.abc import Sequence as Seq
 from hypothesis import strategies as st
 
 from core.drafters.copy import Copy
-from core.types import Sequence
+from core.types import DraftTree, Sequence, Verdict
 from core.verification import walk
 from tests.drafters.writing import NO_OUTPUT
 
@@ -27,13 +27,18 @@ def passes(copy: Copy, row: Sequence, output: Seq[int], limit: int = 64) -> int:
         assert all(0 < score <= 1 for score in tree.scores)
         edges = list(zip(tree.parents, tree.tokens, strict=True))
         assert len(set(edges)) == len(edges), "two siblings carry the same token"
-        depths = tree.depths()
-        rest = [*output[len(row.output_ids) :], *[-1] * (2 + len(tree))]
-        verdict = walk(tree, [rest[0], *(rest[depth] for depth in depths)])
-        written = [*(tree.tokens[node] for node in verdict.path), verdict.bonus]
-        row.tokens += written[: len(output) - len(row.output_ids)]
+        verdict = write(row, tree, output)
         copy.observe([row], [tree], [verdict], NO_OUTPUT)
         count += 1
     row.finish_reason = "stop"
     copy.end(row)
     return count
+
+
+def write(row: Sequence, tree: DraftTree, output: Seq[int]) -> Verdict:
+    """One pass of the loop: what of the tree is `output`, and the token behind it, are written."""
+    rest = [*output[len(row.output_ids) :], *[-1] * (2 + len(tree))]
+    verdict = walk(tree, [rest[0], *(rest[depth] for depth in tree.depths())])
+    written = [*(tree.tokens[node] for node in verdict.path), verdict.bonus]
+    row.tokens += written[: len(output) - len(row.output_ids)]
+    return verdict

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from core.drafters.best_first import Level, learn
 from core.drafters.calibration import Calibration
 from core.drafters.copy import Copy
-from core.types import DraftTree, Verdict
-from tests.drafters.copying import TOKENS, passes
-from tests.drafters.writing import EOS, row_of
+from core.types import DraftTree, Sequence, Verdict
+from tests.drafters.copying import TOKENS, passes, write
+from tests.drafters.writing import EOS, NO_OUTPUT, row_of
 
 SOURCE = list(range(100, 130))
 
@@ -112,3 +112,45 @@ def test_only_levels_that_were_asked_in_vain_count_as_misses() -> None:
     learn(calibration, tree, Verdict((1,), 9))
     assert calibration.estimate(("a",)) < 0.5 < calibration.estimate(("b",))
     assert calibration.estimate(("c",)) == 0.5
+
+
+def grown_and_taken(copy: Copy, rows: Seq[Sequence], outputs: Seq[Seq[int]], worth: float) -> tuple[int, int]:
+    """Nodes in the trees of one pass, and how many of them a budget took that wants none below `worth`."""
+    grown = copy.propose(rows, [127] * len(rows))
+    trees = [tree.prefix(sum(score >= worth for score in tree.scores or ())) for tree in grown]
+    verdicts = [write(row, tree, output) for row, tree, output in zip(rows, trees, outputs, strict=True)]
+    copy.observe(rows, trees, verdicts, NO_OUTPUT)
+    return sum(map(len, grown)), sum(map(len, trees))
+
+
+def a_batch(copy: Copy) -> tuple[list[Sequence], list[list[int]]]:
+    """Three texts that are copied almost whole beside nine with every third token replaced."""
+    sources = [list(range(1000 * i, 1000 * i + 400)) for i in range(1, 13)]
+    rows = [row_of(source, id=i) for i, source in enumerate(sources)]
+    every = [40, 40, 40, *[3] * 9]
+    outputs = [
+        [-token if place % step == 2 else token for place, token in enumerate(source)]
+        for source, step in zip(sources, every, strict=True)
+    ]
+    for row in rows:
+        copy.begin(row)
+    return rows, outputs
+
+
+def test_rows_are_not_grown_as_wide_as_their_surest_neighbour() -> None:
+    copy = aligned()
+    rows, outputs = a_batch(copy)
+    counts = [grown_and_taken(copy, rows, outputs, worth=0.2) for _ in range(12)][4:]
+    grown, taken = (sum(column) for column in zip(*counts, strict=True))
+    assert 0 < grown <= 3 * taken
+
+
+def test_trees_soon_go_as_far_as_nodes_are_worth_it() -> None:
+    copy = aligned()
+    rows, outputs = a_batch(copy)
+    for _ in range(8):
+        grown_and_taken(copy, rows, outputs, worth=0.3)
+    few, _ = grown_and_taken(copy, rows, outputs, worth=0.03)
+    counts = [grown_and_taken(copy, rows, outputs, worth=0.03) for _ in range(4)]
+    grown, taken = counts[-1]
+    assert grown > taken > 2 * few, "a tree that is taken whole is grown further"
