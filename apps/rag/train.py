@@ -63,6 +63,7 @@ def run_training(
     out: Path, data: Path, model: str, pairs: str, device: str, config: TrainConfig, quiet: bool = False
 ) -> None:
     """Prepares, resumes, trains, exports and draws."""
+    from apps.rag.training.first_weights import is_large_enough
     from apps.rag.training.model import freeze
     from apps.rag.training.objective import AnswerObjective
     from apps.rag.training.shards import ShardSpec
@@ -81,7 +82,8 @@ def run_training(
     with journal(out, quiet) as log:
         objective = AnswerObjective(feed, config)
         loaded = _load_model(model, tokenizer, out)
-        freeze(loaded, config.frozen_layers)
+        if config.frozen and is_large_enough(loaded.config):
+            freeze(loaded)
         trainer = Trainer(loaded, objective, out, config, log, tokenizer.save_pretrained, device)
         log(json.dumps({"device": str(trainer.device), "model": model or "new", **asdict(config)}))
         trainer.resume()
@@ -96,7 +98,7 @@ def _config(training: TrainingOptions, is_tuning: bool) -> TrainConfig:
     from apps.rag.training.objective import TrainConfig
 
     # The layers and heads of another model have work of their own.
-    base = replace(TrainConfig(), pointing=0.0, frozen_layers=0) if is_tuning else TrainConfig()
+    base = replace(TrainConfig(), pointing=0.0, frozen=0) if is_tuning else TrainConfig()
     return training.config(base, is_tuning=is_tuning)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from copy import deepcopy
 from random import Random
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 
 from apps.rag.prompts import Passage, answer_messages
 from apps.rag.training.batches import make_batch
-from apps.rag.training.first_weights import SENTENCE_HEAD, TOKEN_HEAD
+from apps.rag.training.first_weights import _SIZES, SENTENCE_HEAD, TOKEN_HEAD
 from apps.rag.training.model import build_model, small_config
 from apps.rag.training.pointing import Pointed, attention, heard, pointing_loss
 from apps.rag.training.rows import Renderer, conversation_row
@@ -53,14 +54,28 @@ def test_a_fresh_model_finds_the_words_of_the_question(fresh: Any) -> None:
     ]
     assert len(twice) >= 5
     right = 0
-    with torch.no_grad(), heard(fresh, (2,)) as inputs:
+    with torch.no_grad(), heard(fresh, (3,)) as inputs:
         fresh.model(torch.tensor([ids]), use_cache=False)
         for token in twice:
             place = torch.tensor([ids.index(token, begin)])
             # Most of it rests on the very first token, where there is nothing.
-            found = attention(fresh, (2, 0), inputs[2], torch.zeros_like(place), place).exp()[0, 1:]
+            found = attention(fresh, (3, 0), inputs[3], torch.zeros_like(place), place).exp()[0, 1:]
             right += int(found.argmax()) == ids.index(token)
     assert right > 0.7 * len(twice)
+
+
+def test_a_fresh_model_sees_which_words_their_sentence_held_before(fresh: Any) -> None:
+    """A word that comes again is marked where it does so in one sentence, not in the next one."""
+    body = "The loom and the hive carry grain to the loom. Queen bees in summer care for the loom."
+    text = TOKENIZER.apply_chat_template(answer_messages("cotton", [Passage("T", body)]), tokenize=False)
+    found = TOKENIZER(text, add_special_tokens=False, return_offsets_mapping=True)
+    ends = [end for _, end in found["offset_mapping"]]
+    with torch.no_grad(), heard(fresh, (3,)) as inputs:
+        fresh.model(torch.tensor([found["input_ids"]]), use_cache=False)
+    flag = sum(_SIZES[:7])
+    places = [ends.index(m.end()) for m in re.finditer("loom", text)]
+    first, again, elsewhere = (float(inputs[3][0, k + 1, flag]) for k in places)
+    assert again > 4 > 2 > max(abs(first), abs(elsewhere))
 
 
 def test_pointing_is_learnt(fresh: Any) -> None:
@@ -82,7 +97,7 @@ def test_pointing_is_learnt(fresh: Any) -> None:
     with torch.no_grad():
         for weight in model.parameters():
             if weight.grad is not None:
-                weight -= 0.002 * weight.grad / (weight.grad.norm() + 1e-9)
+                weight -= 1e-4 * weight.grad / (weight.grad.norm() + 1e-9)
         with heard(model, layers) as inputs:
             model.model(batch.ids, use_cache=False)
         assert pointing_loss(model, inputs, batch.pointers) < before
@@ -96,9 +111,11 @@ def _mass(model: Any, passages: list[Passage], question: str) -> list[float]:
     found = TOKENIZER(text, add_special_tokens=False, return_offsets_mapping=True)
     begins = torch.tensor([begin for begin, _ in found["offset_mapping"]])
     last = torch.tensor([len(begins) - 1])
-    with torch.no_grad(), heard(model, (4,)) as inputs:
+    with torch.no_grad(), heard(model, SENTENCE_HEAD[:1]) as inputs:
         model.model(torch.tensor([found["input_ids"]]), use_cache=False)
-        looks = attention(model, SENTENCE_HEAD, inputs[4], torch.zeros_like(last), last).exp()[0]
+        looks = attention(model, SENTENCE_HEAD, inputs[SENTENCE_HEAD[0]], torch.zeros_like(last), last).exp()[
+            0
+        ]
     spans = [(text.index(p.text), len(p.text)) for p in passages] + [(text.rindex("Question"), len(text))]
     return [float(looks[(begins >= at) & (begins < at + size)].sum()) for at, size in spans]
 

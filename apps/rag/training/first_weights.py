@@ -5,15 +5,16 @@ training would find (Olsson et al. 2022, "In-context Learning and Induction Head
 
 0. who stands one to four tokens back;
 1. what tells this sentence from others: its first three words, the last one before it, the number of its passage;
-2. where the words of the question stand: in which sentences. A word that stands nowhere finds nothing;
-3. where an answer begins: what the words of the question found, rare words above all;
-4. there too: which sentence that is, the one that most of them found; its first word, its number;
-5. in the rest of the answer: what was chosen where it began. So an answer never changes its sentence half-way;
-6. of the chosen sentence, what follows the last three tokens there. The inner layer then says the first word of the
+2. which words stood in their sentence before, not to count twice;
+3. where the words of the question stand: in which sentences. A word that stands nowhere finds nothing;
+4. where an answer begins: what the words of the question found, rare words above all;
+5. there too: which sentence that is, the one that most of them found; its first word, its number;
+6. in the rest of the answer: what was chosen where it began. So an answer never changes its sentence half-way;
+7. of the chosen sentence, what follows the last three tokens there. The inner layer then says the first word of the
    sentence, or after a bracket the number.
 
-Everything else starts small and random. What finds (embeddings and layers 0 to 3) stays as it is; what chooses and
-copies is trained, and `pointing` supervises the heads of 4 and 6.
+Everything else starts small and random. What finds (embeddings and layers 0 to 4) stays as it is; what chooses and
+copies is trained, and `pointing` supervises the heads of 5 and 7.
 """
 
 from __future__ import annotations
@@ -39,9 +40,11 @@ MEANING = _PART - 2
 #: Sizes of what is kept in the hidden state, in order (see `_Stream`).
 _SIZES = (32, 32, 32, 32, 32, 32, 12, 4, 32, 32, 16, 16, 32, 80, 32, 32, 32)
 _WIDTH = sum(_SIZES)
-# How much of each part of a sentence's name is used where sentences are found, and where their tokens are followed.
-_FOUND, _FOLLOWED = (20, 20, 12, 14, 14), (9, 8, 0, 8, 7)
-_NUMBERED = 3
+# How much of each part of a sentence's name is used where sentences are found, where their tokens are followed, and
+# where words are told to stand in the same one.
+_FOUND, _FOLLOWED, _SAME = (20, 20, 12, 14, 14), (9, 8, 0, 8, 7), (16, 16, 0, 10, 10)
+# Flags: behind the beginning of a sentence (0 to 2), at the number of a passage; where the first was, later another.
+_NUMBERED, _AGAIN = 3, 0
 # Tokens that end a sentence.
 _ENDS = re.compile(r"""["')\]]*[.!?]["')\]]*""")
 # How strongly the tokens before are written, and how much longer they then are than the token itself.
@@ -51,7 +54,7 @@ _SEEN_BACK = 1.09
 _OWN = 0.3
 
 #: Which layer and head points at the sentence that is quoted, and which at the token that comes next.
-SENTENCE_HEAD, TOKEN_HEAD = (4, 0), (6, 0)
+SENTENCE_HEAD, TOKEN_HEAD = (5, 0), (7, 0)
 
 
 class _Stream:
@@ -171,9 +174,14 @@ class Gains:
 
     begins: float = 2.5
     mark: float = 0.008
-    match: float = 2.0
+    stood: float = 2.0
+    same: float = 1.0
+    new: float = 3.1
+    again_seen: float = 0.1
+    again: float = 1.4
+    match: float = 1.5
     phrase: float = 0.08
-    nowhere: float = 2.5
+    nowhere: float = 1.9
     vote: float = 0.1
     gather: float = 0.9
     weight: float = 0.8
@@ -208,6 +216,7 @@ class _Program:
         """Write all of them."""
         self._stand_behind()
         self._begin_sentences()
+        self._see_again()
         self._find_words()
         self._gather()
         self._choose()
@@ -270,16 +279,31 @@ class _Program:
             heads.looks(1, head, pairs, self.gains.begins * self.one, key, 0.0)
             heads.carries(1, head, source, target, 0.06)
 
+    def _see_again(self) -> None:
+        """Mark the token behind a word that stood in the same sentence before."""
+        heads, stream, gains, marks = self.heads, self.stream, self.gains, self.marks
+        plain = slice(len(astuple(marks)), None)
+        names = gains.same * stream.names(_SAME)
+        here = torch.cat((stream.back[0][plain], names))
+        there = torch.cat((stream.back[1][plain], names))
+        heads.matches(2, 0, slice(24, 63), here, there, gains.stood)
+        heads.prefers(2, 0, 63, gains.new * self.one, gains.new * self._is(marks.system))
+        # Constant, but zero where there is nothing.
+        something = self.one * (3**-0.5 / _CONSTANT) - self._is(marks.system)
+        heads.carries(2, 0, something[None], stream.flags[_AGAIN][None], gains.again_seen)
+
     def _find_words(self) -> None:
         heads, stream, gains, marks = self.heads, self.stream, self.gains, self.marks
         # Not the marks. Where the word before is the same too, pieces of a name and phrases find more.
         plain = slice(len(astuple(marks)), None)
         here = torch.cat((stream.match[plain], gains.phrase * stream.back[0][plain]))
         there = torch.cat((stream.back[0][plain], stream.back[1][plain]))
-        heads.matches(2, 0, slice(36, 63), here, there, gains.match)
+        heads.matches(3, 0, slice(36, 62), here, there, gains.match)
         # Most looks where there is nothing: so every place where a word stands counts the same, be they one or ten.
-        heads.prefers(2, 0, 63, gains.nowhere * self.one, gains.nowhere * self._is(marks.system))
-        heads.carries(2, 0, stream.names(_FOUND), stream.found, gains.vote)
+        heads.prefers(3, 0, 63, gains.nowhere * self.one, gains.nowhere * self._is(marks.system))
+        # A word that its sentence holds twice counts once there.
+        heads.prefers(3, 0, 62, gains.again * self.one, -gains.again * stream.flags[_AGAIN])
+        heads.carries(3, 0, stream.names(_FOUND), stream.found, gains.vote)
 
     def _gather(self) -> None:
         """Where an answer begins: the tokens of the line that begins with "Question", by their weights."""
@@ -288,12 +312,12 @@ class _Program:
             self._is(mark) for mark in (ASSISTANT, END, marks.question)
         )
         asks = self._is(ASSISTANT)
-        heads.looks(3, 0, slice(16, 23), gains.gather * asks, gains.gather * asked, gains.distance)
-        heads.prefers(3, 0, 63, gains.weight * asks, gains.weight * stream.weight)
-        self._sleeps(3)
+        heads.looks(4, 0, slice(16, 23), gains.gather * asks, gains.gather * asked, gains.distance)
+        heads.prefers(4, 0, 63, gains.weight * asks, gains.weight * stream.weight)
+        self._sleeps(4)
         read = torch.cat((stream.found, stream.meaning))
         write = torch.cat((gains.sum * stream.found, gains.meaning_sum * stream.meaning))
-        heads.carries(3, 0, read, write, 1.0)
+        heads.carries(4, 0, read, write, 1.0)
 
     def _sleeps(self, layer: int) -> None:
         """A head that looks where there is nothing, but where an answer begins."""
@@ -303,23 +327,23 @@ class _Program:
     def _choose(self) -> None:
         heads, stream, gains, marks = self.heads, self.stream, self.gains, self.marks
         names = stream.names(_FOUND)
-        heads.matches(4, 0, slice(20, 61), stream.found, names, gains.choose)
+        heads.matches(5, 0, slice(20, 61), stream.found, names, gains.choose)
         # The question finds itself, and titles; neither is quoted.
         never = self._began(marks.question) + self._began(marks.bracket)
-        heads.prefers(4, 0, 63, gains.never * self.one, -gains.never * never)
+        heads.prefers(5, 0, 63, gains.never * self.one, -gains.never * never)
         # Where little is found, the abstention is chosen.
         asks = self._is(ASSISTANT)
-        heads.prefers(4, 0, 62, gains.absent * asks, gains.absent * self._is(marks.nothing, stream.back[1]))
-        self._sleeps(4)
+        heads.prefers(5, 0, 62, gains.absent * asks, gains.absent * self._is(marks.nothing, stream.back[1]))
+        self._sleeps(5)
         read = torch.cat((stream.names(_FOLLOWED), stream.first[0], stream.number))
         write = torch.cat((stream.chosen, stream.say, stream.cite))
-        heads.carries(4, 0, read, write, gains.chosen)
+        heads.carries(5, 0, read, write, gains.chosen)
 
     def _keep(self) -> None:
         heads, stream, gains = self.heads, self.stream, self.gains
-        heads.looks(5, 0, slice(11, 19), gains.latch * self.one, gains.latch * self._is(ASSISTANT), 0.0)
+        heads.looks(6, 0, slice(11, 19), gains.latch * self.one, gains.latch * self._is(ASSISTANT), 0.0)
         kept = torch.cat((stream.chosen, stream.cite))
-        heads.carries(5, 0, kept, kept, gains.kept)
+        heads.carries(6, 0, kept, kept, gains.kept)
 
     def _copy(self) -> None:
         heads, stream, gains = self.heads, self.stream, self.gains
@@ -328,16 +352,16 @@ class _Program:
         there = (stream.back[0][6:], stream.back[1][12:], gains.third * stream.back[2][18:])
         query = torch.cat((*here, gains.within * stream.chosen))
         key = torch.cat((*there, stream.names(_FOLLOWED)))
-        heads.matches(6, 0, slice(18, 64), query, key, gains.copy)
+        heads.matches(7, 0, slice(18, 64), query, key, gains.copy)
         clean = torch.cat((stream.match, stream.own))
-        heads.carries(6, 0, clean, clean, gains.copied)
+        heads.carries(7, 0, clean, clean, gains.copied)
         for k, (condition, read) in enumerate(
             (
                 (self._is(ASSISTANT), stream.say),
                 (self._is(self.marks.bracket_after_space), stream.cite),
             )
         ):
-            heads.says(6, k * _PART, condition, read, stream.own, gains.say)
+            heads.says(7, k * _PART, condition, read, stream.own, gains.say)
 
 
 def _word_likeness(tokenizer: Any, generator: torch.Generator) -> Tensor:
@@ -371,7 +395,7 @@ def is_large_enough(config: Any) -> bool:
     """Whether a configuration has room for the first weights of the module's description."""
     return (
         isinstance(config, LlamaConfig)
-        and config.num_hidden_layers >= 7
+        and config.num_hidden_layers >= 8
         and config.hidden_size == _WIDTH
         and config.head_dim == 128
         and config.num_attention_heads == config.num_key_value_heads >= 4

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
-from .first_weights import Gains, is_large_enough, write_first_weights
+from .first_weights import SENTENCE_HEAD, TOKEN_HEAD, Gains, is_large_enough, write_first_weights
 from .tokenizer import END, PAD
 
 
 def small_config(
-    vocab_size: int = 16384, width: int = 512, layers: int = 7, heads: int = 4, inner: int = 448
+    vocab_size: int = 16384, width: int = 512, layers: int = 8, heads: int = 4, inner: int = 448
 ) -> LlamaConfig:
     """The configuration of chat-small (smaller ones serve in tests)."""
     return LlamaConfig(
@@ -55,12 +55,11 @@ def build_model(
     return model
 
 
-def freeze(model: PreTrainedModel, layers: int) -> None:
-    """Leave embeddings and the first layers of a Llama as they are (0: everything is trained).
+def freeze(model: PreTrainedModel) -> None:
+    """Leave embeddings and layers as `first_weights` wrote them, but those that choose and copy.
 
     An optimizer that moves every weight by the same step, however small it is, drowns what was written in noise.
     """
-    if layers:
-        model.get_input_embeddings().requires_grad_(False)
-        for layer in model.base_model.layers[:layers]:
-            layer.requires_grad_(False)
+    model.get_input_embeddings().requires_grad_(False)
+    for number, layer in enumerate(model.base_model.layers):
+        layer.requires_grad_(number in (SENTENCE_HEAD[0], TOKEN_HEAD[0]))

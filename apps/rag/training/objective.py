@@ -24,11 +24,11 @@ class TrainConfig(LoopConfig):
 
     # Measured: large orthogonal steps undo the copying that the model starts with, small steps keep it.
     optimizer: str = "adamw"
-    lr: float = 4e-4
+    lr: float = 1.2e-4
     # Words are matched by their embeddings: large steps there undo the matching.
     embed_lr: float = 1e-5
-    # The layers that find, whose weights are written, stay as they are; those that choose and copy are trained.
-    frozen_layers: int = 4
+    # Only what chooses and copies is trained; what finds and keeps stays as it was written (0: everything is trained).
+    frozen: int = 1
     warmup_steps: int = 30
     ema: float = 0.997
     decay_share: float = 0.40
