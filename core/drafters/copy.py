@@ -28,8 +28,10 @@ MAX_MATCH = 8
 #: So many of the prompt's commonest tokens are tried where no match claims the next one.
 NUM_COMMON = 12
 #: Trees are grown down to this share of the lowest score that was lately verified: what the budget leaves was grown
-#: for nothing. It may rise by so much a pass, and falls by so much where all was verified, as more might be.
-_MARGIN, _RISE, _FALL = 0.5, 1.5, 0.9
+#: for nothing. The floor falls by so much where all was verified, as more might be, and rises by no more than so much
+#: a pass: what one pass is worth differs from the next one's, and a node left out costs more than one grown in vain.
+_MARGIN, _RISE, _FALL = 0.5, 1.2, 0.9
+#: Where nothing is verified for a while, sure nodes are still offered.
 _HIGHEST_FLOOR = 0.5
 #: Nodes that are reached more seldom are not worth a slot: where a text is rewritten most nodes are certain, so that
 #: others must pay for themselves; where answers are copied from here and there, there is little else to try.
