@@ -24,7 +24,7 @@ class TrainConfig(LoopConfig):
 
     # Measured: large orthogonal steps undo the copying that the model starts with, small steps keep it.
     optimizer: str = "adamw"
-    lr: float = 1.2e-4
+    lr: float = 1e-4
     # Words are matched by their embeddings: large steps there undo the matching.
     embed_lr: float = 1e-5
     # Only what chooses and copies is trained; what finds and keeps stays as it was written (0: everything is trained).
@@ -38,7 +38,7 @@ class TrainConfig(LoopConfig):
     middle_until: float = 0.35
     real_share: float = 0.40
     final_real_share: float = 0.55
-    text_share: float = 0.03
+    text_share: float = 0.0
     final_text_share: float = 0.0
     silent_share: float = 0.12
     # Rows of answers cut short; none at the end.

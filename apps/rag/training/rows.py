@@ -1,8 +1,8 @@
 """Token rows of a fixed width out of conversations and of plain text, with what is learnt in them.
 
-A row has `width` tokens and `width // 4` targets: places whose next token counts, each with a weight. Answers come
-first; what is left of the targets falls on places of the prompt, so that reading is learnt on the side. Every answer
-comes with a pointer to what it quotes.
+A row has `width` tokens and at most `width // 4` targets: places whose next token counts, each with a weight. In
+conversations those are the tokens of answers, in plain text some of all. Every answer comes with a pointer to what it
+quotes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ SHAPES = {
 }
 # Weights are kept as twentieths, in a byte.
 UNIT = 20
-_READING, _CHOICE, _SECOND, _COPY, _REFUSAL = 2, 80, 50, 20, 8
+# Of the prompt nothing is learnt: what cannot be foreseen there has far larger gradients than what is copied.
+_READING, _CHOICE, _SECOND, _COPY, _REFUSAL = 0, 80, 50, 20, 8
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ def _row(rendered: Rendered, width: int, rng: Random, pad: int, reading: int = _
     if room < 0:
         chosen = dict(rng.sample(sorted(chosen.items()), width // 4))
     free = [k for k in range(len(ids) - 1) if k not in chosen]
-    for k in rng.sample(free, min(max(room, 0), len(free))):
+    for k in rng.sample(free, min(max(room, 0), len(free))) if reading else ():
         chosen[k] = reading
     places = np.zeros(width // 4, dtype=np.uint16)
     marks = np.zeros(width // 4, dtype=np.uint8)
