@@ -56,10 +56,13 @@ def build_model(
 
 
 def freeze(model: PreTrainedModel) -> None:
-    """Leave embeddings and layers as `first_weights` wrote them, but those that choose and copy.
+    """Leave all as `first_weights` wrote it, but what the choosing layer looks for, and the layer that copies.
 
-    An optimizer that moves every weight by the same step, however small it is, drowns what was written in noise.
+    An optimizer that moves every weight by the same step, however small it is, drowns what was written in noise; what
+    is written last has only the loss before it.
     """
-    model.get_input_embeddings().requires_grad_(False)
-    for number, layer in enumerate(model.base_model.layers):
-        layer.requires_grad_(number in (SENTENCE_HEAD[0], TOKEN_HEAD[0]))
+    model.requires_grad_(False)
+    layers = model.base_model.layers
+    for part in (layers[SENTENCE_HEAD[0]].self_attn.q_proj, layers[SENTENCE_HEAD[0]].self_attn.k_proj):
+        part.requires_grad_(True)
+    layers[TOKEN_HEAD[0]].requires_grad_(True)

@@ -27,7 +27,7 @@ class TrainConfig(LoopConfig):
     lr: float = 1e-4
     # Words are matched by their embeddings: large steps there undo the matching.
     embed_lr: float = 1e-5
-    # Only what chooses and copies is trained; what finds and keeps stays as it was written (0: everything is trained).
+    # Only what chooses and copies is trained; all else stays as it was written (0: everything is trained).
     frozen: int = 1
     warmup_steps: int = 30
     ema: float = 0.997
