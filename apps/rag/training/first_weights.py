@@ -197,7 +197,7 @@ class Gains:
     kept: float = 0.15
     copy: float = 4.2
     third: float = 0.8
-    within: float = 0.35
+    within: float = 0.7
     copied: float = 0.55
     say: float = 1.0
 
