@@ -24,11 +24,11 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from apps.rag.prompts import ABSTENTION
-
+from .heads import Heads
+from .marks import Marks
 from .questions import stem
 from .tokenizer import ASSISTANT, END, SYSTEM, USER
 
@@ -76,94 +76,6 @@ class _Stream:
         return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
 
 
-class _Heads:
-    """Writes the first weights of single heads and inner units."""
-
-    def __init__(self, model: LlamaForCausalLM) -> None:
-        self.config = model.config
-        self.layers: Any = model.model.layers
-        self.size: int = model.config.head_dim
-
-    def rows(self, projection: nn.Linear, head: int) -> Tensor:
-        """The rows of a projection that belong to a head."""
-        return projection.weight.data[self.size * head : self.size * (head + 1)]
-
-    def looks(self, layer: int, head: int, pairs: slice, query: Tensor, key: Tensor, distance: float) -> None:
-        """A head drawn to what `key` reads, most of all `distance` tokens back; `query` says how strongly.
-
-        Both are directions `[W]`. Fast rotations make a narrow window, slower ones a wide one.
-        """
-        attention = self.layers[layer].self_attn
-        queries, keys = self.rows(attention.q_proj, head), self.rows(attention.k_proj, head)
-        queries.mul_(0.1)
-        keys.mul_(0.1)
-        places = torch.arange(self.size // 2)[pairs]
-        angles = distance * self.config.rope_parameters["rope_theta"] ** (-2 * places / self.size)
-        keys[places] = key
-        queries[places] = torch.cos(angles)[:, None] * query
-        queries[places + self.size // 2] = -torch.sin(angles)[:, None] * query
-
-    def matches(self, layer: int, head: int, pairs: slice, query: Tensor, key: Tensor, gain: float) -> None:
-        """A head that looks where what `key` reads is what `query` reads here, by the slow rotations."""
-        attention = self.layers[layer].self_attn
-        places = torch.arange(self.size // 2)[pairs]
-        places = torch.cat((places, places + self.size // 2))[: len(query)]
-        self.rows(attention.q_proj, head)[places] = gain * query[: len(places)]
-        self.rows(attention.k_proj, head)[places] = gain * key[: len(places)]
-
-    def prefers(self, layer: int, head: int, pair: int, query: Tensor, key: Tensor) -> None:
-        """A head drawn to what `key` reads wherever it stands, beside what it looks for."""
-        attention = self.layers[layer].self_attn
-        self.rows(attention.q_proj, head)[pair] = query
-        self.rows(attention.k_proj, head)[pair] = key
-
-    def carries(self, layer: int, head: int, read: Tensor, write: Tensor, gain: float) -> None:
-        """A head whose value is a reading, written elsewhere or back where it was read."""
-        count = len(read)
-        attention = self.layers[layer].self_attn
-        self.rows(attention.v_proj, head)[:count] = read
-        attention.o_proj.weight.data[:, self.size * head : self.size * head + count] = gain * write.T
-
-    def says(
-        self, layer: int, first: int, condition: Tensor, read: Tensor, write: Tensor, gain: float
-    ) -> None:
-        """Inner units from `first` on that write what they read where `condition` `[W]` holds."""
-        inner = self.layers[layer].mlp
-        units = slice(first, first + len(read))
-        inner.gate_proj.weight.data[units] = condition
-        inner.up_proj.weight.data[units] = read
-        inner.down_proj.weight.data[:, units] = gain * write.T
-
-
-@dataclass(frozen=True)
-class Marks:
-    """Ids of the tokens that structure what is read; the first two begin lines that are never quoted."""
-
-    question: int
-    bracket: int
-    full_stop: int
-    line_end: int
-    bracket_after_space: int
-    nothing: int
-    space: int
-    system: int = SYSTEM
-    assistant: int = ASSISTANT
-    user: int = USER
-    end: int = END
-
-    @classmethod
-    def of(cls, tokenizer: Any) -> Marks:
-        """Those of a tokenizer of this package."""
-
-        def last(text: str) -> int:
-            return int(tokenizer(text, add_special_tokens=False)["input_ids"][-1])
-
-        first = int(tokenizer(ABSTENTION, add_special_tokens=False)["input_ids"][0])
-        space = int(tokenizer(" A", add_special_tokens=False)["input_ids"][0])
-        question = int(tokenizer("Question", add_special_tokens=False)["input_ids"][0])
-        return cls(question, last("["), last("."), last("\n"), last(" ["), first, space)
-
-
 # Marks that have a dimension in the part that is a token's own.
 _LINES = 2
 
@@ -206,7 +118,7 @@ class _Program:
     """The heads of the module's description, a method for each layer."""
 
     def __init__(self, model: LlamaForCausalLM, marks: Marks, gains: Gains) -> None:
-        self.heads, self.stream = _Heads(model), _Stream()
+        self.heads, self.stream = Heads(model), _Stream()
         self.marks, self.gains = marks, gains
         self.embeddings = model.model.embed_tokens.weight.data.clone()
         self.one = self.stream.constant
