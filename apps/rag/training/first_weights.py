@@ -10,8 +10,8 @@ training would find (Olsson et al. 2022, "In-context Learning and Induction Head
 4. where an answer begins: what the words of the question found, rare words above all;
 5. there too: which sentence that is, the one that most of them found; its first word, its number;
 6. in the rest of the answer: what was chosen where it began. So an answer never changes its sentence half-way;
-7. of the chosen sentence, what follows the last three tokens there. The inner layer then says the first word of the
-   sentence, or after a bracket the number.
+7. of the chosen sentence, what follows the last four tokens there. The inner layer then says what no token before it
+   tells: the first word of the sentence; where it ends, the brackets with its number, and the end.
 
 Everything else starts small and random. What finds (embeddings and layers 0 to 4) stays as it is; what chooses and
 copies is trained, and `pointing` supervises the heads of 5 and 7.
@@ -50,6 +50,8 @@ _ENDS = re.compile(r"""["')\]]*[.!?]["')\]]*""")
 # How strongly the tokens before are written, and how much longer they then are than the token itself.
 _BACK = 0.052
 _SEEN_BACK = 1.09
+# How much weaker the fourth of them is written.
+_FAR = 3
 # How much of a token's matching part is its own, not its word's: "Bees", "bees" and "bee" match, but not wholly.
 _OWN = 0.3
 
@@ -64,7 +66,7 @@ class _Stream:
         parts = torch.eye(_WIDTH).split(_SIZES)
         #: Three parts of an embedding: alike for forms of a word; its own; what it means.
         self.rest, self.match, self.own = parts[:3]
-        self.constant, self.weight, self.meaning = self.rest[0], self.rest[1], self.rest[2:]
+        self.constant, self.weight = self.rest[:2]
         #: Match readings of the tokens before; flags for three tokens of a beginning, and the number of a passage.
         self.back, self.flags = parts[3:7], parts[7]
         self.first, self.before, self.number = parts[8:11], parts[11], parts[12]
@@ -89,17 +91,18 @@ class Gains:
     stood: float = 2.0
     same: float = 1.0
     new: float = 3.1
-    again_seen: float = 0.1
-    again: float = 1.4
+    again_seen: float = 0.04
+    again: float = 2.2
     match: float = 1.5
     phrase: float = 0.08
     nowhere: float = 1.9
+    asked: float = 1.5
+    question: float = 0.85
     vote: float = 0.1
     gather: float = 0.9
     weight: float = 0.8
     distance: float = 5.0
     sum: float = 1.5
-    meaning_sum: float = 0.1
     choose: float = 2.0
     absent: float = 2.0
     sleep: float = 2.4
@@ -108,10 +111,14 @@ class Gains:
     latch: float = 2.6
     kept: float = 0.15
     copy: float = 4.2
-    third: float = 0.8
+    third: float = 1.1
+    fourth: float = 1.1
     within: float = 0.7
     copied: float = 0.55
     say: float = 1.0
+    end: float = 0.4
+    begin: float = 8.0
+    begun: float = 1.0
 
 
 class _Program:
@@ -151,12 +158,18 @@ class _Program:
         stream = self.stream
         for k, part in enumerate(stream.back):
             self.heads.looks(0, k, slice(0, 11), 1.5 * self.one, 1.5 * self.one, 1.0 + k)
-            # The fourth holds marks only, and must not make what stands behind one of them longer.
-            self.heads.carries(0, k, stream.match[: len(part)], part, _BACK / (1 if k < 3 else 3))
+            # The fourth must not make what stands behind a full stop longer.
+            read, gain = (stream.match, _BACK) if k < 3 else (self._far(), _BACK / _FAR)
+            self.heads.carries(0, k, read, part, gain)
         for words in range(3):
             self._mark_beginning(words)
         starts = self._is(self.marks.line_end, stream.back[1]) + self._is(USER, stream.back[1])
         self._mark(_NUMBERED, self._is(self.marks.bracket, stream.back[0]), starts)
+
+    def _far(self) -> Tensor:
+        """What is kept of the fourth token before, `[12, W]`: whether it is a full stop, and a part of its match."""
+        part = self.stream.back[3]
+        return torch.cat((self._is(self.marks.full_stop)[None], self.stream.match[-(len(part) - 1) :]))
 
     def _mark_beginning(self, words: int) -> None:
         """Mark the token so many words behind the beginning of a sentence."""
@@ -167,7 +180,7 @@ class _Program:
         here = self._is(marks.line_end, back[words - 1]) / _SEEN_BACK if words else self._is(marks.line_end)
         self._mark(words, 1.3 * torch.stack(lines).sum(0), self.one * (3**-0.5 / _CONSTANT) - here)
         # A full stop and then the space before a capital letter.
-        stop = self._is(marks.full_stop, back[words + 1]) * (3 if words == 2 else 1)
+        stop = _FAR * back[3][0] if words == 2 else self._is(marks.full_stop, back[words + 1])
         self._mark(words, stop, self._is(marks.space, back[words]))
 
     def _mark(self, flag: int, condition: Tensor, also: Tensor) -> None:
@@ -215,6 +228,9 @@ class _Program:
         heads.prefers(3, 0, 63, gains.nowhere * self.one, gains.nowhere * self._is(marks.system))
         # A word that its sentence holds twice counts once there.
         heads.prefers(3, 0, 62, gains.again * self.one, -gains.again * stream.flags[_AGAIN])
+        # Only for the question: what a passage finds would make the keys of its tokens unequal.
+        asked = gains.asked * (self.one - gains.question * self._began(marks.question))
+        heads.prefers(3, 0, 35, asked, gains.asked * self._is(marks.system))
         heads.carries(3, 0, stream.names(_FOUND), stream.found, gains.vote)
 
     def _gather(self) -> None:
@@ -227,9 +243,7 @@ class _Program:
         heads.looks(4, 0, slice(16, 23), gains.gather * asks, gains.gather * asked, gains.distance)
         heads.prefers(4, 0, 63, gains.weight * asks, gains.weight * stream.weight)
         self._sleeps(4)
-        read = torch.cat((stream.found, stream.meaning))
-        write = torch.cat((gains.sum * stream.found, gains.meaning_sum * stream.meaning))
-        heads.carries(4, 0, read, write, 1.0)
+        heads.carries(4, 0, stream.found, stream.found, gains.sum)
 
     def _sleeps(self, layer: int) -> None:
         """A head that looks where there is nothing, but where an answer begins."""
@@ -258,22 +272,46 @@ class _Program:
         heads.carries(6, 0, kept, kept, gains.kept)
 
     def _copy(self) -> None:
-        heads, stream, gains = self.heads, self.stream, self.gains
-        # This token and the two before it, in the chosen sentence.
-        here = (stream.match[6:], stream.back[0][12:], gains.third * stream.back[1][18:])
-        there = (stream.back[0][6:], stream.back[1][12:], gains.third * stream.back[2][18:])
-        query = torch.cat((*here, gains.within * stream.chosen))
-        key = torch.cat((*there, stream.names(_FOLLOWED)))
-        heads.matches(7, 0, slice(18, 64), query, key, gains.copy)
+        heads, stream, gains, marks = self.heads, self.stream, self.gains, self.marks
+        # This token and the three before it, in the chosen sentence.
+        fourth, far = gains.fourth * stream.back[2][-8:], gains.fourth * _FAR * stream.back[3][-8:]
+        here = (stream.match[10:], stream.back[0][16:], gains.third * stream.back[1][22:], fourth)
+        there = (stream.back[0][10:], stream.back[1][16:], gains.third * stream.back[2][22:], far)
+        # Behind the first token of an answer the second of a sentence follows, then the third.
+        begun = gains.begun * torch.stack([self._is(ASSISTANT, part) for part in stream.back[:2]])
+        query = torch.cat((*here, begun, gains.within * stream.chosen))
+        key = torch.cat((*there, gains.begun * stream.flags[1:3], stream.names(_FOLLOWED)))
+        heads.matches(7, 0, slice(18, 63), query, key, gains.copy)
+        # Nothing is followed where the inner units speak.
+        speaks = self._is(ASSISTANT) + sum(
+            self._is(marks.bracket_after_space, part) for part in (stream.match, *stream.back[:2])
+        )
+        heads.prefers(7, 0, 63, gains.begin * speaks, gains.begin * self._is(marks.system))
         clean = torch.cat((stream.match, stream.own))
         heads.carries(7, 0, clean, clean, gains.copied)
         for k, (condition, read) in enumerate(
             (
                 (self._is(ASSISTANT), stream.say),
-                (self._is(self.marks.bracket_after_space), stream.cite),
+                (self._is(marks.bracket_after_space), stream.cite),
             )
         ):
             heads.says(7, k * _PART, condition, read, stream.own, gains.say)
+        self._end(2 * _PART)
+
+    def _end(self, unit: int) -> None:
+        """After a sentence its number in brackets, and the end, by inner units from `unit` on."""
+        heads, stream, marks, gain = self.heads, self.stream, self.marks, self.gains.end
+        cited = [self._is(marks.bracket_after_space, part) for part in stream.back[:2]]
+        # A stop, and what follows it there begins something new: only one of both is the token here.
+        new = self._is(marks.space) + self._is(marks.line_end)
+        for k, (condition, read, token) in enumerate(
+            (
+                (self._is(marks.full_stop), new, marks.bracket_after_space),
+                (cited[0], 4 * self.one, marks.bracket_end),
+                (cited[1], 4 * self.one, END),
+            )
+        ):
+            heads.says(7, unit + k, condition, read[None], self.embeddings[token][None], gain)
 
 
 def _word_likeness(tokenizer: Any, generator: torch.Generator) -> Tensor:

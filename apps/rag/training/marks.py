@@ -21,6 +21,7 @@ class Marks:
     bracket_after_space: int
     nothing: int
     space: int
+    bracket_end: int
     system: int = SYSTEM
     assistant: int = ASSISTANT
     user: int = USER
@@ -36,4 +37,4 @@ class Marks:
         first = int(tokenizer(ABSTENTION, add_special_tokens=False)["input_ids"][0])
         space = int(tokenizer(" A", add_special_tokens=False)["input_ids"][0])
         question = int(tokenizer("Question", add_special_tokens=False)["input_ids"][0])
-        return cls(question, last("["), last("."), last("\n"), last(" ["), first, space)
+        return cls(question, last("["), last("."), last("\n"), last(" ["), first, space, last("]"))
