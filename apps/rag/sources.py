@@ -53,11 +53,13 @@ class Source:
 
     @property
     def passage(self) -> Passage:
-        """As the model reads it: document and innermost heading are enough of a title."""
+        """As the model reads it: document and innermost heading are enough of a title, and are not read twice."""
         name = self.title or PurePath(self.document).stem
         heading = self.heading.split(" > ")[-1]
         parts = dict.fromkeys(part for part in (name, heading) if part)
-        return Passage(": ".join(parts), self.text)
+        line, _, rest = self.text.partition("\n")
+        is_repeated = heading and line.strip("# ") == heading and rest.strip()
+        return Passage(": ".join(parts), rest.lstrip("\n") if is_repeated else self.text)
 
     @property
     def place(self) -> str:

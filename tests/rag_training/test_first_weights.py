@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from apps.rag.prompts import Passage, answer_messages
+from apps.rag.prompts import ABSTENTION, INSTRUCTION, Passage, answer_messages, quoted
 from apps.rag.training.batches import make_batch
 from apps.rag.training.first_weights import _SIZES, SENTENCE_HEAD, TOKEN_HEAD
 from apps.rag.training.model import build_model, small_config
 from apps.rag.training.pointing import Pointed, attention, heard, pointing_loss
 from apps.rag.training.rows import Renderer, conversation_row
-from apps.rag.training.tokenizer import PAD
+from apps.rag.training.tokenizer import END_TOKEN, PAD, train_tokenizer, wrap
 from apps.rag.training.word_vectors import token_weights, word_vectors
 from tests.rag_training.library import TEXTS, TOKENIZER, library
 
@@ -151,6 +151,32 @@ def test_a_fresh_model_stays_in_the_sentence_that_it_chose(fresh: Any) -> None:
         begins = [begin for begin, _ in found["offset_mapping"]]
         after = [float(looks[begins.index(text.index(p.text) + len(said))]) for p in passages]
         assert max(after) == after[k]
+
+
+def test_a_fresh_model_answers_with_a_whole_sentence_and_its_number() -> None:
+    """Before any training: word for word, without heading, with or without a full stop, then the end; or it abstains."""
+    passages = [
+        Passage("A", "The mill was built for grain."),
+        Passage("B", "# Queens\nOne queen was born in Budapest. None of it lasts."),
+        Passage("C", "- A loom was made for cotton"),
+    ]
+    texts = [f"{INSTRUCTION}\nQuestion: what, [3] {p.title} {p.text} [2]" for p in passages]
+    tokenizer = wrap(train_tokenizer(texts * 4, 600))
+    model = build_model(small_config(len(tokenizer), inner=96), tokenizer).eval()
+    answers = {
+        "mill built grain": quoted("The mill was built for grain.", 1),
+        "queen born Budapest": quoted("One queen was born in Budapest.", 2),
+        "loom made cotton": quoted("- A loom was made for cotton", 3),
+        "who rides horses?": ABSTENTION,
+    }
+    for question, answer in answers.items():
+        prompt = tokenizer.apply_chat_template(
+            answer_messages(question, passages), tokenize=False, add_generation_prompt=True
+        )
+        ids = torch.tensor([tokenizer(prompt, add_special_tokens=False)["input_ids"]])
+        with torch.no_grad():
+            said = model.generate(ids, max_new_tokens=40, do_sample=False)[0, ids.shape[1] :]
+        assert tokenizer.decode(said) == answer + END_TOKEN
 
 
 def test_rare_tokens_weigh_more_than_common_ones() -> None:

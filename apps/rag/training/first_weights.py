@@ -47,6 +47,7 @@ _FOUND, _FOLLOWED, _SAME = (20, 20, 12, 14, 14), (9, 8, 0, 8, 7), (16, 16, 0, 10
 _NUMBERED, _AGAIN = 3, 0
 # Tokens that end a sentence.
 _ENDS = re.compile(r"""["')\]]*[.!?]["')\]]*""")
+_HEADING = re.compile("#+")
 # How strongly the tokens before are written, and how much longer they then are than the token itself.
 _BACK = 0.052
 _SEEN_BACK = 1.09
@@ -78,8 +79,8 @@ class _Stream:
         return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
 
 
-# Marks that have a dimension in the part that is a token's own.
-_LINES = 2
+# Marks that have a dimension in the part that is a token's own: lines that begin with them are not quoted.
+_LINES = 3
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Gains:
     choose: float = 2.0
     absent: float = 2.0
     sleep: float = 2.4
-    never: float = 3.0
+    never: float = 6.0
     chosen: float = 0.2
     latch: float = 2.6
     kept: float = 0.15
@@ -254,8 +255,8 @@ class _Program:
         heads, stream, gains, marks = self.heads, self.stream, self.gains, self.marks
         names = stream.names(_FOUND)
         heads.matches(5, 0, slice(20, 61), stream.found, names, gains.choose)
-        # The question finds itself, and titles; neither is quoted.
-        never = self._began(marks.question) + self._began(marks.bracket)
+        # The question finds itself, and titles and headings; none is quoted.
+        never = torch.stack([self._began(mark) for mark in astuple(marks)[:_LINES]]).sum(0)
         heads.prefers(5, 0, 63, gains.never * self.one, -gains.never * never)
         # Where little is found, the abstention is chosen.
         asks = self._is(ASSISTANT)
@@ -302,11 +303,12 @@ class _Program:
         """After a sentence its number in brackets, and the end, by inner units from `unit` on."""
         heads, stream, marks, gain = self.heads, self.stream, self.marks, self.gains.end
         cited = [self._is(marks.bracket_after_space, part) for part in stream.back[:2]]
-        # A stop, and what follows it there begins something new: only one of both is the token here.
-        new = self._is(marks.space) + self._is(marks.line_end)
+        # What is copied stands out far above the token that is here, in the same part.
+        copied_line_end = self._is(marks.line_end) - 2 * self.one
         for k, (condition, read, token) in enumerate(
             (
-                (self._is(marks.full_stop), new, marks.bracket_after_space),
+                (self._is(marks.full_stop), self._is(marks.space), marks.bracket_after_space),
+                (copied_line_end, 2 * self.one, marks.bracket_after_space),
                 (cited[0], 4 * self.one, marks.bracket_end),
                 (cited[1], 4 * self.one, END),
             )
@@ -327,10 +329,14 @@ def _word_likeness(tokenizer: Any, generator: torch.Generator) -> Tensor:
     parts = words[torch.tensor([numbers[word] for word in stems])] + _OWN * own
     marks = Marks.of(tokenizer)
     parts = _with_marks(parts, marks, len(astuple(marks)))
-    for token, text in enumerate(vocabulary):
-        if _ENDS.fullmatch(text):
-            parts[token] = parts[marks.full_stop]
+    parts[_matching(tokenizer, _ENDS)] = parts[marks.full_stop].clone()
     return parts
+
+
+def _matching(tokenizer: Any, form: re.Pattern[str]) -> list[int]:
+    """Ids of the tokens that wholly have a form."""
+    vocabulary = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    return [token for token, text in enumerate(vocabulary) if form.fullmatch(text)]
 
 
 def _with_marks(parts: Tensor, marks: Marks, count: int) -> Tensor:
@@ -371,7 +377,9 @@ def write_first_weights(
     table = torch.randn(len(embedding), 3 * _PART, generator=generator)
     rest, match, own = table.split(_PART, dim=1)
     match[: len(tokenizer)] = _word_likeness(tokenizer, generator)
-    own[: len(tokenizer)] = _with_marks(own[: len(tokenizer)], Marks.of(tokenizer), _LINES)
+    marks = Marks.of(tokenizer)
+    own[: len(tokenizer)] = _with_marks(own[: len(tokenizer)], marks, _LINES)
+    own[_matching(tokenizer, _HEADING)] = own[marks.heading].clone()
     rest[:, 1] = 0.0
     if meanings is not None:
         known = meanings[:, 1:].norm(dim=1) > 0
@@ -386,4 +394,4 @@ def write_first_weights(
     own[SYSTEM] = 0.0
     embedding.zero_()
     embedding[:, : 3 * _PART] = table
-    _Program(model, Marks.of(tokenizer), gains or Gains()).write()
+    _Program(model, marks, gains or Gains()).write()

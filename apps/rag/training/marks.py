@@ -12,10 +12,11 @@ from .tokenizer import ASSISTANT, END, SYSTEM, USER
 
 @dataclass(frozen=True)
 class Marks:
-    """Ids of the tokens that structure what is read; the first two begin lines that are never quoted."""
+    """Ids of the tokens that structure what is read; the first three begin lines that are never quoted."""
 
     question: int
     bracket: int
+    heading: int
     full_stop: int
     line_end: int
     bracket_after_space: int
@@ -37,4 +38,4 @@ class Marks:
         first = int(tokenizer(ABSTENTION, add_special_tokens=False)["input_ids"][0])
         space = int(tokenizer(" A", add_special_tokens=False)["input_ids"][0])
         question = int(tokenizer("Question", add_special_tokens=False)["input_ids"][0])
-        return cls(question, last("["), last("."), last("\n"), last(" ["), first, space, last("]"))
+        return cls(question, last("["), last("#"), last("."), last("\n"), last(" ["), first, space, last("]"))
