@@ -154,7 +154,7 @@ def test_a_fresh_model_stays_in_the_sentence_that_it_chose(fresh: Any) -> None:
 
 
 def test_a_fresh_model_answers_with_a_whole_sentence_and_its_number() -> None:
-    """Before any training: word for word, without heading, with or without a full stop, then the end; or it abstains."""
+    """Before any training: word for word, no heading, with or without a full stop, then the end; or it abstains."""
     passages = [
         Passage("A", "The mill was built for grain."),
         Passage("B", "# Queens\nOne queen was born in Budapest. None of it lasts."),
