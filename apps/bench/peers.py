@@ -165,4 +165,11 @@ def _convert(model: Path, folder: str) -> None:
                     setattr(loaded.config, setting, default)
             return loaded
 
+        def load_tokenizer(self, tokenizer_class: Any, name: str, **options: Any) -> Any:
+            # The converted model names both, and cannot be loaded where a byte-level tokenizer has neither.
+            loaded = super().load_tokenizer(tokenizer_class, name, **options)
+            loaded.bos_token = loaded.bos_token or loaded.eos_token
+            loaded.unk_token = loaded.unk_token or loaded.eos_token
+            return loaded
+
     Converter(str(model)).convert(folder)
