@@ -19,7 +19,6 @@ copies is trained, and `pointing` supervises the heads of 5 and 7.
 
 from __future__ import annotations
 
-import re
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -27,16 +26,11 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from .first_embeddings import CONSTANT, LINES, PART, first_embeddings
 from .heads import Heads
 from .marks import Marks
-from .questions import stem
-from .tokenizer import ASSISTANT, END, SYSTEM, USER
+from .tokenizer import ASSISTANT, END, USER
 
-# A dimension that is the same in every embedding gives heads something constant to look for.
-_CONSTANT = 0.4
-_PART = 32
-#: Width of the part of an embedding that says what a token means, beside the constant and the token's weight.
-MEANING = _PART - 2
 #: Sizes of what is kept in the hidden state, in order (see `_Stream`).
 _SIZES = (32, 32, 32, 32, 32, 32, 12, 4, 32, 32, 16, 16, 32, 80, 32, 32, 32)
 _WIDTH = sum(_SIZES)
@@ -45,16 +39,11 @@ _WIDTH = sum(_SIZES)
 _FOUND, _FOLLOWED, _SAME = (20, 20, 12, 14, 14), (9, 8, 0, 8, 7), (16, 16, 0, 10, 10)
 # Flags: behind the beginning of a sentence (0 to 2), at the number of a passage; where the first was, later another.
 _NUMBERED, _AGAIN = 3, 0
-# Tokens that end a sentence.
-_ENDS = re.compile(r"""["')\]]*[.!?]["')\]]*""")
-_HEADING = re.compile("#+")
 # How strongly the tokens before are written, and how much longer they then are than the token itself.
 _BACK = 0.052
 _SEEN_BACK = 1.09
 # How much weaker the fourth of them is written.
 _FAR = 3
-# How much of a token's matching part is its own, not its word's: "Bees", "bees" and "bee" match, but not wholly.
-_OWN = 0.3
 
 #: Which layer and head points at the sentence that is quoted, and which at the token that comes next.
 SENTENCE_HEAD, TOKEN_HEAD = (5, 0), (7, 0)
@@ -77,10 +66,6 @@ class _Stream:
         """What tells sentences from others: first words, last word before, number of the passage; so much of each."""
         parts = (*self.first, self.before, self.number)
         return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
-
-
-# Marks that have a dimension in the part that is a token's own: lines that begin with them are not quoted.
-_LINES = 3
 
 
 @dataclass(frozen=True)
@@ -179,7 +164,7 @@ class _Program:
         lines = [self._is(mark, back[words]) for mark in (marks.line_end, ASSISTANT, USER)]
         # Of two line ends, only the second begins anything.
         here = self._is(marks.line_end, back[words - 1]) / _SEEN_BACK if words else self._is(marks.line_end)
-        self._mark(words, 1.3 * torch.stack(lines).sum(0), self.one * (3**-0.5 / _CONSTANT) - here)
+        self._mark(words, 1.3 * torch.stack(lines).sum(0), self.one * (3**-0.5 / CONSTANT) - here)
         # A full stop and then the space before a capital letter.
         stop = _FAR * back[3][0] if words == 2 else self._is(marks.full_stop, back[words + 1])
         self._mark(words, stop, self._is(marks.space, back[words]))
@@ -199,7 +184,7 @@ class _Program:
             (0, slice(7, 15), 0, read, write),
             (1, slice(7, 15), 1, stream.own, second),
             (2, slice(10, 18), _NUMBERED, stream.own, stream.number),
-            (3, slice(7, 15), 2, stream.own[_LINES:][: len(third)], third),
+            (3, slice(7, 15), 2, stream.own[LINES:][: len(third)], third),
         ):
             key = self.gains.begins * stream.flags[flag]
             heads.looks(1, head, pairs, self.gains.begins * self.one, key, 0.0)
@@ -215,7 +200,7 @@ class _Program:
         heads.matches(2, 0, slice(24, 63), here, there, gains.stood)
         heads.prefers(2, 0, 63, gains.new * self.one, gains.new * self._is(marks.system))
         # Constant, but zero where there is nothing.
-        something = self.one * (3**-0.5 / _CONSTANT) - self._is(marks.system)
+        something = self.one * (3**-0.5 / CONSTANT) - self._is(marks.system)
         heads.carries(2, 0, something[None], stream.flags[_AGAIN][None], gains.again_seen)
 
     def _find_words(self) -> None:
@@ -256,7 +241,7 @@ class _Program:
         names = stream.names(_FOUND)
         heads.matches(5, 0, slice(20, 61), stream.found, names, gains.choose)
         # The question finds itself, and titles and headings; none is quoted.
-        never = torch.stack([self._began(mark) for mark in astuple(marks)[:_LINES]]).sum(0)
+        never = torch.stack([self._began(mark) for mark in astuple(marks)[:LINES]]).sum(0)
         heads.prefers(5, 0, 63, gains.never * self.one, -gains.never * never)
         # Where little is found, the abstention is chosen.
         asks = self._is(ASSISTANT)
@@ -296,8 +281,8 @@ class _Program:
                 (self._is(marks.bracket_after_space), stream.cite),
             )
         ):
-            heads.says(7, k * _PART, condition, read, stream.own, gains.say)
-        self._end(2 * _PART)
+            heads.says(7, k * PART, condition, read, stream.own, gains.say)
+        self._end(2 * PART)
 
     def _end(self, unit: int) -> None:
         """After a sentence its number in brackets, and the end, by inner units from `unit` on."""
@@ -316,37 +301,6 @@ class _Program:
             heads.says(7, unit + k, condition, read[None], self.embeddings[token][None], gain)
 
 
-def _word_likeness(tokenizer: Any, generator: torch.Generator) -> Tensor:
-    """Matching parts `[V, 32]` of unit length: forms of a word, by its stem without case, lie near each other.
-
-    The tokens that structure what is read have a dimension each, which no other token has a share in.
-    """
-    vocabulary = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
-    stems = [stem(token.lstrip("Ġ")) or token for token in vocabulary]
-    numbers = {word: k for k, word in enumerate(dict.fromkeys(stems))}
-    words = torch.randn(len(numbers), _PART, generator=generator)
-    own = torch.randn(len(vocabulary), _PART, generator=generator)
-    parts = words[torch.tensor([numbers[word] for word in stems])] + _OWN * own
-    marks = Marks.of(tokenizer)
-    parts = _with_marks(parts, marks, len(astuple(marks)))
-    parts[_matching(tokenizer, _ENDS)] = parts[marks.full_stop].clone()
-    return parts
-
-
-def _matching(tokenizer: Any, form: re.Pattern[str]) -> list[int]:
-    """Ids of the tokens that wholly have a form."""
-    vocabulary = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
-    return [token for token, text in enumerate(vocabulary) if form.fullmatch(text)]
-
-
-def _with_marks(parts: Tensor, marks: Marks, count: int) -> Tensor:
-    """Unit vectors `[V, 32]`; the first `count` marks have a dimension each to themselves."""
-    parts[:, :count] = 0.0
-    parts /= parts.norm(dim=1, keepdim=True)
-    parts[list(astuple(marks)[:count])] = torch.eye(_PART)[:count]
-    return parts
-
-
 def is_large_enough(config: Any) -> bool:
     """Whether a configuration has room for the first weights of the module's description."""
     return (
@@ -355,7 +309,7 @@ def is_large_enough(config: Any) -> bool:
         and config.hidden_size == _WIDTH
         and config.head_dim == 128
         and config.num_attention_heads == config.num_key_value_heads >= 4
-        and config.intermediate_size >= 2 * _PART
+        and config.intermediate_size >= 3 * PART
     )
 
 
@@ -367,31 +321,12 @@ def write_first_weights(
     gains: Gains | None = None,
     meanings: Tensor | None = None,
 ) -> None:
-    """Embeddings in three parts, and the heads. What else is in the model must be small, not to drown them out.
+    """Embeddings in three parts (`meanings` as there), and the heads.
 
-    `meanings` `[V, 1 + MEANING]` are the weights of the tokens (-1 to 1: how much they tell of what is asked for) and
-    unit vectors (zeros where unknown); without them weights are 0 and vectors random.
+    What else is in the model must be small, not to drown them out.
     """
     embedding = model.model.embed_tokens.weight
-    generator = torch.Generator().manual_seed(seed)
-    table = torch.randn(len(embedding), 3 * _PART, generator=generator)
-    rest, match, own = table.split(_PART, dim=1)
-    match[: len(tokenizer)] = _word_likeness(tokenizer, generator)
-    marks = Marks.of(tokenizer)
-    own[: len(tokenizer)] = _with_marks(own[: len(tokenizer)], marks, _LINES)
-    own[_matching(tokenizer, _HEADING)] = own[marks.heading].clone()
-    rest[:, 1] = 0.0
-    if meanings is not None:
-        known = meanings[:, 1:].norm(dim=1) > 0
-        rest[: len(meanings), 1:][known] = meanings[known]
-    rest[:, 2:] *= (1 - rest[:, 1:2] ** 2 / 3).sqrt() / rest[:, 2:].norm(dim=1, keepdim=True)
-    rest[:, 1] /= 3**0.5
-    # Parts of equal length: were one token longer, the constant would be weaker in it, and heads would pass it by.
-    for part in (rest[:, 1:], match, own):
-        part.div_(part.norm(dim=1, keepdim=True) * 3**0.5)
-    rest[:, 0] = _CONSTANT
-    # Where heads look that find nothing: there is nothing to carry from there.
-    own[SYSTEM] = 0.0
+    table = first_embeddings(tokenizer, len(embedding), seed, meanings)
     embedding.zero_()
-    embedding[:, : 3 * _PART] = table
-    _Program(model, marks, gains or Gains()).write()
+    embedding[:, : 3 * PART] = table
+    _Program(model, Marks.of(tokenizer), gains or Gains()).write()

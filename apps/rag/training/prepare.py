@@ -42,7 +42,7 @@ def _read_meanings(data: Path, folder: Path, tokenizer: Any) -> Tensor:
     """Weights and vectors of the tokens, counted over all passages and questions; function words weigh -1."""
     import torch
 
-    from .first_weights import MEANING
+    from .first_embeddings import MEANING
     from .word_vectors import token_weights, word_vectors
 
     texts = [d.text for kind in load_documents(folder).values() for d in kind]

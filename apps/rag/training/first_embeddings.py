@@ -1,0 +1,86 @@
+"""First embeddings for the chat model: what a token means, which word it is a form of, which token it is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import astuple
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .marks import Marks
+from .questions import stem
+from .tokenizer import SYSTEM
+
+#: Width of each of the three parts.
+PART = 32
+#: A dimension that is the same in every embedding gives heads something constant to look for.
+CONSTANT = 0.4
+#: Width of what says what a token means, beside the constant and the token's weight.
+MEANING = PART - 2
+#: How many marks have a dimension in the part that is a token's own: lines that begin with them are not quoted.
+LINES = 3
+# How much of a token's matching part is its own, not its word's: "Bees", "bees" and "bee" match, but not wholly.
+_OWN = 0.3
+# Tokens that end a sentence, and those that begin a heading.
+_ENDS = re.compile(r"""["')\]]*[.!?]["')\]]*""")
+_HEADING = re.compile("#+")
+
+
+def first_embeddings(tokenizer: Any, rows: int, seed: int, meanings: Tensor | None) -> Tensor:
+    """Three parts in a table `[rows, 3 * PART]`: constant, weight and meaning; matching; the token's own.
+
+    `meanings` `[V, 1 + MEANING]` are the weights of the tokens (-1 to 1: how much they tell of what is asked for) and
+    unit vectors (zeros where unknown); without them weights are 0 and vectors random.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    table = torch.randn(rows, 3 * PART, generator=generator)
+    rest, match, own = table.split(PART, dim=1)
+    marks = Marks.of(tokenizer)
+    match[: len(tokenizer)] = _word_likeness(tokenizer, marks, generator)
+    own[: len(tokenizer)] = _with_marks(own[: len(tokenizer)], marks, LINES)
+    own[_matching(tokenizer, _HEADING)] = own[marks.heading].clone()
+    rest[:, 1] = 0.0
+    if meanings is not None:
+        known = meanings[:, 1:].norm(dim=1) > 0
+        rest[: len(meanings), 1:][known] = meanings[known]
+    rest[:, 2:] *= (1 - rest[:, 1:2] ** 2 / 3).sqrt() / rest[:, 2:].norm(dim=1, keepdim=True)
+    rest[:, 1] /= 3**0.5
+    # Parts of equal length: were one token longer, the constant would be weaker in it, and heads would pass it by.
+    for part in (rest[:, 1:], match, own):
+        part.div_(part.norm(dim=1, keepdim=True) * 3**0.5)
+    rest[:, 0] = CONSTANT
+    # Where heads look that find nothing: there is nothing to carry from there.
+    own[SYSTEM] = 0.0
+    return table
+
+
+def _word_likeness(tokenizer: Any, marks: Marks, generator: torch.Generator) -> Tensor:
+    """Matching parts `[V, 32]` of unit length: forms of a word, by its stem without case, lie near each other.
+
+    The tokens that structure what is read have a dimension each, which no other token has a share in.
+    """
+    vocabulary = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    stems = [stem(token.lstrip("Ġ")) or token for token in vocabulary]
+    numbers = {word: k for k, word in enumerate(dict.fromkeys(stems))}
+    words = torch.randn(len(numbers), PART, generator=generator)
+    own = torch.randn(len(vocabulary), PART, generator=generator)
+    parts = words[torch.tensor([numbers[word] for word in stems])] + _OWN * own
+    parts = _with_marks(parts, marks, len(astuple(marks)))
+    parts[_matching(tokenizer, _ENDS)] = parts[marks.full_stop].clone()
+    return parts
+
+
+def _matching(tokenizer: Any, form: re.Pattern[str]) -> list[int]:
+    """Ids of the tokens that wholly have a form."""
+    vocabulary = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    return [token for token, text in enumerate(vocabulary) if form.fullmatch(text)]
+
+
+def _with_marks(parts: Tensor, marks: Marks, count: int) -> Tensor:
+    """Unit vectors `[V, 32]`; the first `count` marks have a dimension each to themselves."""
+    parts[:, :count] = 0.0
+    parts /= parts.norm(dim=1, keepdim=True)
+    parts[list(astuple(marks)[:count])] = torch.eye(PART)[:count]
+    return parts
