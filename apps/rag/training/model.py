@@ -56,13 +56,13 @@ def build_model(
 
 
 def freeze(model: PreTrainedModel) -> None:
-    """Leave all as `first_weights` wrote it, but what the choosing layer looks for, and the layer that copies.
+    """Leave all as `first_weights` wrote it, but what the heads that choose and copy look for.
 
-    An optimizer that moves every weight by the same step, however small it is, drowns what was written in noise; what
-    is written last has only the loss before it.
+    An optimizer that moves every weight by the same step, however small it is, drowns what was written in noise: with
+    the values and inner units of these layers trained too, citations fell from 100 to 50 % right within 265 steps.
     """
     model.requires_grad_(False)
-    layers = model.base_model.layers
-    for part in (layers[SENTENCE_HEAD[0]].self_attn.q_proj, layers[SENTENCE_HEAD[0]].self_attn.k_proj):
-        part.requires_grad_(True)
-    layers[TOKEN_HEAD[0]].requires_grad_(True)
+    for layer, _ in (SENTENCE_HEAD, TOKEN_HEAD):
+        attention = model.base_model.layers[layer].self_attn
+        for part in (attention.q_proj, attention.k_proj):
+            part.requires_grad_(True)
