@@ -11,7 +11,7 @@ from core import Engine, Request, SamplingParams
 
 MODEL = Path(__file__).parents[2] / "data" / "models" / "chat-small"
 RIVERS = Passage("Rivers", "The Danube flows through Vienna. Its source is in a forest.")
-BEES = Passage("Bees", "# Bees\nA hive has one queen. Bees dance to tell where flowers stand.")
+BEES = Passage("Bees", "# Bees\nBees dance to tell where flowers stand.")
 ANSWERS = {
     "Which river flows through Vienna?": quoted("The Danube flows through Vienna.", 1),
     "How do bees tell where flowers stand?": quoted("Bees dance to tell where flowers stand.", 2),
