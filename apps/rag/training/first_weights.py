@@ -13,8 +13,8 @@ training would find (Olsson et al. 2022, "In-context Learning and Induction Head
 7. of the chosen sentence, what follows the last four tokens there. The inner layer then says what no token before it
    tells: the first word of the sentence; where it ends, the brackets with its number, and the end.
 
-Everything else starts small and random. What finds (embeddings and layers 0 to 4) stays as it is; what chooses and
-copies is trained, and `pointing` supervises the heads of 5 and 7.
+Everything else starts small and random. Only what the layers of 5 and 7 look for is trained; `pointing` supervises their
+heads.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Stream:
 
     def __init__(self) -> None:
         parts = torch.eye(_WIDTH).split(_SIZES)
-        #: Three parts of an embedding: alike for forms of a word; its own; what it means.
+        #: Three parts of an embedding: weight and meaning; alike for forms of a word; its own.
         self.rest, self.match, self.own = parts[:3]
         self.constant, self.weight = self.rest[:2]
         #: Match readings of the tokens before; flags for three tokens of a beginning, and the number of a passage.
