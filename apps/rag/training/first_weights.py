@@ -13,8 +13,8 @@ training would find (Olsson et al. 2022, "In-context Learning and Induction Head
 7. of the chosen sentence, what follows the last four tokens there. The inner layer then says what no token before it
    tells: the first word of the sentence; where it ends, the brackets with its number, and the end.
 
-Everything else starts small and random. Only what the layers of 5 and 7 look for is trained; `pointing` supervises their
-heads.
+Everything else starts small and random. Only what layers 5 and 7 look for is trained; `pointing` supervises a head in
+each.
 """
 
 from __future__ import annotations
