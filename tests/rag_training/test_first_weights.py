@@ -7,6 +7,7 @@ from copy import deepcopy
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,6 +15,7 @@ from apps.rag.prompts import ABSTENTION, INSTRUCTION, Passage, answer_messages, 
 from apps.rag.training.batches import make_batch
 from apps.rag.training.first_weights import _SIZES, SENTENCE_HEAD, TOKEN_HEAD
 from apps.rag.training.model import build_model, small_config
+from apps.rag.training.objective import hidden_states
 from apps.rag.training.pointing import Pointed, attention, heard, pointing_loss
 from apps.rag.training.rows import Renderer, conversation_row
 from apps.rag.training.tokenizer import END_TOKEN, PAD, train_tokenizer, wrap
@@ -27,16 +29,22 @@ def fresh() -> Any:
     return build_model(small_config(len(TOKENIZER), inner=96), TOKENIZER).eval()
 
 
+def _looks(model: Any, where: tuple[int, int], ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """Where a head looks from places `[N]` of the first of rows `[B, L]`: `[N, L]`."""
+    nothing = np.zeros((len(ids), 1), dtype=np.int64)
+    batch = make_batch(ids.numpy(), nothing, nothing, np.zeros((len(ids), 1, 4), dtype=np.int64))
+    with torch.no_grad(), heard(model, where[:1]) as inputs:
+        hidden_states(model, batch)
+        return attention(model, where, inputs[where[0]], batch, torch.zeros_like(places), places).exp()
+
+
 def test_a_fresh_model_copies(fresh: Any) -> None:
     """From the first step a head of the last layer looks behind the place where the last two tokens stood."""
     torch.manual_seed(0)
     once = torch.randint(300, 420, (2, 60))
     ids = torch.cat((once, once), dim=1)
     places = torch.arange(70, 119)
-    layer = TOKEN_HEAD[0]
-    with torch.no_grad(), heard(fresh, (layer,)) as inputs:
-        fresh.model(ids, use_cache=False)
-        found = attention(fresh, TOKEN_HEAD, inputs[layer], torch.zeros_like(places), places).exp()
+    found = _looks(fresh, TOKEN_HEAD, ids, places)
     assert found[torch.arange(len(places)), places - 59].mean() > 0.8
 
 
@@ -53,14 +61,10 @@ def test_a_fresh_model_finds_the_words_of_the_question(fresh: Any) -> None:
         token for token in dict.fromkeys(ids[begin:-2]) if ids.count(token) == 2 and token in ids[:begin]
     ]
     assert len(twice) >= 5
-    right = 0
-    with torch.no_grad(), heard(fresh, (3,)) as inputs:
-        fresh.model(torch.tensor([ids]), use_cache=False)
-        for token in twice:
-            place = torch.tensor([ids.index(token, begin)])
-            # Most of it rests on the very first token, where there is nothing.
-            found = attention(fresh, (3, 0), inputs[3], torch.zeros_like(place), place).exp()[0, 1:]
-            right += int(found.argmax()) == ids.index(token)
+    places = torch.tensor([ids.index(token, begin) for token in twice])
+    # Most of it rests on the very first token, where there is nothing.
+    found = _looks(fresh, (3, 0), torch.tensor([ids]), places)[:, 1:].argmax(-1).tolist()
+    right = sum(place == ids.index(token) for place, token in zip(found, twice, strict=True))
     assert right > 0.7 * len(twice)
 
 
@@ -87,20 +91,21 @@ def test_pointing_is_learnt(fresh: Any) -> None:
     model.set_attn_implementation("eager")
     layers = (SENTENCE_HEAD[0], TOKEN_HEAD[0])
     with heard(model, layers) as inputs:
-        out = model(batch.ids, output_attentions=True, use_cache=False)
+        seen = torch.where(batch.sees, 0.0, torch.finfo(torch.float32).min)
+        out = model(batch.ids, seen, batch.positions, output_attentions=True, use_cache=False)
     found = Pointed.of(batch.pointers)
     for layer, head in (SENTENCE_HEAD, TOKEN_HEAD):
-        ours = attention(model, (layer, head), inputs[layer], found.rows, found.places).exp()
+        ours = attention(model, (layer, head), inputs[layer], batch, found.rows, found.places).exp()
         torch.testing.assert_close(ours, out.attentions[layer][0, head, found.places], atol=1e-4, rtol=1e-3)
-    before = pointing_loss(model, inputs, batch.pointers)
+    before = pointing_loss(model, inputs, batch)
     before.backward()
     with torch.no_grad():
         for weight in model.parameters():
             if weight.grad is not None:
                 weight -= 1e-4 * weight.grad / (weight.grad.norm() + 1e-9)
         with heard(model, layers) as inputs:
-            model.model(batch.ids, use_cache=False)
-        assert pointing_loss(model, inputs, batch.pointers) < before
+            hidden_states(model, batch)
+        assert pointing_loss(model, inputs, batch) < before
 
 
 def _mass(model: Any, passages: list[Passage], question: str) -> list[float]:
@@ -111,11 +116,7 @@ def _mass(model: Any, passages: list[Passage], question: str) -> list[float]:
     found = TOKENIZER(text, add_special_tokens=False, return_offsets_mapping=True)
     begins = torch.tensor([begin for begin, _ in found["offset_mapping"]])
     last = torch.tensor([len(begins) - 1])
-    with torch.no_grad(), heard(model, SENTENCE_HEAD[:1]) as inputs:
-        model.model(torch.tensor([found["input_ids"]]), use_cache=False)
-        looks = attention(model, SENTENCE_HEAD, inputs[SENTENCE_HEAD[0]], torch.zeros_like(last), last).exp()[
-            0
-        ]
+    looks = _looks(model, SENTENCE_HEAD, torch.tensor([found["input_ids"]]), last)[0]
     spans = [(text.index(p.text), len(p.text)) for p in passages] + [(text.rindex("Question"), len(text))]
     return [float(looks[(begins >= at) & (begins < at + size)].sum()) for at, size in spans]
 
@@ -145,9 +146,7 @@ def test_a_fresh_model_stays_in_the_sentence_that_it_chose(fresh: Any) -> None:
         said = "The"
         found = TOKENIZER(text + said, add_special_tokens=False, return_offsets_mapping=True)
         place = torch.tensor([len(found["input_ids"]) - 1])
-        with torch.no_grad(), heard(fresh, TOKEN_HEAD[:1]) as inputs:
-            fresh.model(torch.tensor([found["input_ids"]]), use_cache=False)
-            looks = attention(fresh, TOKEN_HEAD, inputs[TOKEN_HEAD[0]], torch.zeros_like(place), place)[0]
+        looks = _looks(fresh, TOKEN_HEAD, torch.tensor([found["input_ids"]]), place)[0]
         begins = [begin for begin, _ in found["offset_mapping"]]
         after = [float(looks[begins.index(text.index(p.text) + len(said))]) for p in passages]
         assert max(after) == after[k]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 import torch
 
 from apps.rag.prompts import ABSTENTION
-from apps.rag.training.batches import batches
-from apps.rag.training.objective import TrainConfig, stage_of
+from apps.rag.training.batches import batches, make_batch
+from apps.rag.training.objective import TrainConfig, hidden_states, stage_of
 from apps.rag.training.rows import Renderer, conversation_row, text_row
 from apps.rag.training.tokenizer import ASSISTANT, END, PAD
-from tests.rag_training.library import DOCUMENTS, TOKENIZER, library, shard
+from tests.rag_training.library import DOCUMENTS, TOKENIZER, library, shard, tiny
 
 
 @pytest.mark.parametrize("width", [256, 512])
@@ -64,8 +66,28 @@ def test_pointers_name_where_a_quotation_stands(width: int) -> None:
         assert row is not None
         found = [tuple(map(int, p)) for p in row.pointers if p[2]]
         assert len(found) == sum(row.ids == ASSISTANT)
-        for place, start, count in found:
+        for place, start, count, _ in found:
             assert row.ids[place] == ASSISTANT
             assert list(row.ids[place + 1 : place + 1 + count]) == list(row.ids[start : start + count])
             said = TOKENIZER.decode(row.ids[place + 1 : place + 1 + count]).removesuffix("<|end|>")
             assert said == ABSTENTION or any(said.strip() in d.sentences for d in DOCUMENTS)
+
+
+def test_a_question_sees_no_other_question_of_its_row() -> None:
+    """What a model says in a branch is what it says to the passages and that question alone."""
+    row = conversation_row(library(), Renderer(TOKENIZER), 512, Random(4), PAD, False)
+    assert row is not None
+    batch = make_batch(row.ids[None], row.places[None], row.weights[None], row.pointers[None])
+    model = tiny().eval()
+    begins = [int(p[3]) for p in row.pointers if p[3]]
+    assert len(begins) > 2
+    with torch.no_grad():
+        packed = hidden_states(model, batch)[0]
+        for begin, end in pairwise(begins):
+            alone = torch.from_numpy(
+                np.concatenate((row.ids[: begins[0]], row.ids[begin:end])).astype(np.int64)
+            )
+            prompt = TOKENIZER.decode(alone)
+            assert prompt.count("Question:") == prompt.count("<|assistant|>") == 1
+            wanted = model.model(alone[None], use_cache=False).last_hidden_state[0, begins[0] :]
+            torch.testing.assert_close(packed[begin:end], wanted, atol=1e-4, rtol=1e-3)

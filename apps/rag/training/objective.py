@@ -64,9 +64,12 @@ def stage_of(spent: float, config: TrainConfig) -> tuple[str, dict[str, Any]]:
     return ("final" if last else "long"), changes | {"widths": (1024,)}
 
 
-def hidden_states(model: Any, ids: Tensor) -> Tensor:
-    """Last hidden states `[B, L, W]` of any decoder-only model of transformers."""
-    out: Tensor = model.base_model(input_ids=ids, use_cache=False).last_hidden_state
+def hidden_states(model: Any, batch: Batch) -> Tensor:
+    """Last hidden states `[B, L, W]` of any decoder-only model of transformers that takes positions."""
+    mask = torch.where(batch.sees, 0.0, torch.finfo(torch.float32).min).to(model.dtype)
+    out: Tensor = model.base_model(
+        input_ids=batch.ids, attention_mask=mask, position_ids=batch.positions, use_cache=False
+    ).last_hidden_state
     return out
 
 
@@ -79,7 +82,7 @@ class AnswerObjective:
     def logits(self, model: Any, batch: Batch) -> Tensor:
         """Logits `[M, V]` at the targets, in bf16 where the device has it."""
         with mixed_precision(batch.ids.device):
-            hidden = hidden_states(model, batch.ids).flatten(0, 1)
+            hidden = hidden_states(model, batch).flatten(0, 1)
             out: Tensor = model.get_output_embeddings()(hidden[batch.places])
             return out
 
@@ -94,7 +97,7 @@ class AnswerObjective:
         plain = (each.detach() * answers).sum() / answers.sum().clamp(min=1)
         loss = (each * batch.weights).sum() / batch.weights.sum().clamp(min=1e-6)
         if layers:
-            loss = loss + self.config.pointing * pointing_loss(model, inputs, batch.pointers)
+            loss = loss + self.config.pointing * pointing_loss(model, inputs, batch)
         return loss, plain
 
     def batches(self, progress: Progress, fraction: Callable[[], float]) -> Iterator[Batch]:

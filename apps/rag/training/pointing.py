@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
+from .batches import Batch
 from .first_weights import SENTENCE_HEAD, TOKEN_HEAD
 
 
@@ -41,27 +42,26 @@ def heard(model: Any, layers: tuple[int, ...]) -> Iterator[dict[int, Tensor]]:
             hook.remove()
 
 
-def attention(model: Any, where: tuple[int, int], hidden: Tensor, rows: Tensor, places: Tensor) -> Tensor:
+def attention(
+    model: Any, where: tuple[int, int], hidden: Tensor, batch: Batch, rows: Tensor, places: Tensor
+) -> Tensor:
     """Logarithms of one head's attention `[N, L]` from places `[N]` of rows `[N]` of a batch; `hidden` as `heard`.
 
     The rows ascend.
     """
     layer, head = where
     module = model.model.layers[layer].self_attn
-    size, length = module.head_dim, hidden.shape[1]
-    part = slice(head * size, (head + 1) * size)
-    positions = torch.arange(length, device=hidden.device)
-    cos, sin = model.model.rotary_emb(hidden, positions[None])
+    part = slice(head * module.head_dim, (head + 1) * module.head_dim)
+    cos, sin = model.model.rotary_emb(hidden, batch.positions)
     keys = (hidden @ module.k_proj.weight[part].T)[:, None]
     queries = (hidden[rows, places] @ module.q_proj.weight[part].T)[None, None]
     keys, _ = apply_rotary_pos_emb(keys, keys, cos, sin)
-    queries, _ = apply_rotary_pos_emb(queries, queries, cos[:, places], sin[:, places])
+    queries, _ = apply_rotary_pos_emb(queries, queries, cos[rows, places][None], sin[rows, places][None])
     # Row by row: a gathered copy of the keys for every place would be a slow one to go back through.
     counts = torch.bincount(rows, minlength=len(hidden)).tolist()
     parts = [q @ k.T for q, k in zip(queries[0, 0].split(counts), keys[:, 0], strict=True)]
     scores = torch.cat(parts) * module.scaling
-    scores = scores.float().masked_fill(positions > places[:, None], -torch.inf)
-    return scores.log_softmax(-1)
+    return scores.float().masked_fill(~batch.sees[rows, 0, places], -torch.inf).log_softmax(-1)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Pointed:
 
     @classmethod
     def of(cls, pointers: Tensor) -> Pointed:
-        """Those of pointers `[B, P, 3]` (place, start, count)."""
+        """Those of pointers `[B, P, 4]` (place, start, count, branch)."""
         counts = pointers[..., 2].flatten()
         rows = torch.arange(len(pointers), device=pointers.device).repeat_interleave(pointers.shape[1])
         which = torch.arange(len(counts), device=pointers.device).repeat_interleave(counts)
@@ -94,19 +94,19 @@ class Pointed:
         return self.tokens == self.begins
 
 
-def pointing_loss(model: Any, inputs: dict[int, Tensor], pointers: Tensor) -> Tensor:
+def pointing_loss(model: Any, inputs: dict[int, Tensor], batch: Batch) -> Tensor:
     """Cross-entropy of both heads: of choosing sentences, and half that of following what was chosen.
 
     The first token of a sentence comes with the choice; only behind it is there something to follow.
     """
-    found = Pointed.of(pointers)
+    found = Pointed.of(batch.pointers)
     if not len(found.rows):
-        return pointers.new_zeros((), dtype=torch.float32)
+        return batch.pointers.new_zeros((), dtype=torch.float32)
     first, later = found.where(found.is_choice), found.where(~found.is_choice)
-    sentence = attention(model, SENTENCE_HEAD, inputs[SENTENCE_HEAD[0]], first.rows, first.places)
+    sentence = attention(model, SENTENCE_HEAD, inputs[SENTENCE_HEAD[0]], batch, first.rows, first.places)
     positions = torch.arange(sentence.shape[1], device=sentence.device)
     is_quoted = (positions >= first.begins[:, None]) & (positions < first.ends[:, None])
     choice = -sentence.masked_fill(~is_quoted, -torch.inf).logsumexp(-1)
-    token = attention(model, TOKEN_HEAD, inputs[TOKEN_HEAD[0]], later.rows, later.places)
+    token = attention(model, TOKEN_HEAD, inputs[TOKEN_HEAD[0]], batch, later.rows, later.places)
     followed = -token.gather(1, later.tokens[:, None])[:, 0]
     return choice.sum() / max(1, len(choice)) + followed.sum() / max(1, len(followed)) / 2

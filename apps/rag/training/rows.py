@@ -3,18 +3,21 @@
 A row has `width` tokens and at most `width // 4` targets: places whose next token counts, each with a weight. In
 conversations those are the tokens of answers, in plain text some of all. Every answer comes with a pointer to what it
 quotes.
+
+The chat asks one question at a time. So a row reads its passages once, and each of its questions is a branch of its own
+that sees the passages and no other question, in place and in attention (as a draft tree does).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 import numpy as np
 
-from apps.rag.prompts import ABSTENTION, INSTRUCTION, Passage, numbered, user_turn
+from apps.rag.prompts import ABSTENTION, Passage, answer_messages, numbered
 
 from .conversations import Conversation, Library, Shape, Turn
 
@@ -33,8 +36,9 @@ _READING, _CHOICE, _SECOND, _COPY, _REFUSAL = 0, 80, 50, 20, 8
 class Row:
     """Ids `[width]`, and the places `[width // 4]` whose next token is learnt, with weights in twentieths.
 
-    `pointers` `[width // 32, 3]` is (place, start, count) for each answer: what follows `place` are the `count`
-    tokens from `start`, where the passage (or the instruction, for an abstention) has them; count 0 fills up.
+    `pointers` `[width // 32, 4]` is (place, start, count, branch) for each answer: what follows `place` are the `count`
+    tokens from `start`, where the passage (or the instruction, for an abstention) has them; its branch begins at
+    `branch`. Zeros fill up.
     """
 
     ids: np.ndarray
@@ -49,7 +53,7 @@ class Rendered:
 
     ids: list[int] = field(default_factory=list)
     weights: list[int] = field(default_factory=list)
-    pointers: list[tuple[int, int, int]] = field(default_factory=list)
+    pointers: list[tuple[int, int, int, int]] = field(default_factory=list)
 
 
 def encode(tokenizer: Any, text: str) -> list[int]:
@@ -70,47 +74,50 @@ class Renderer:
         return out
 
     def turns(self, conversation: Conversation, width: int, targets: int, is_brief: bool = False) -> Rendered:
-        """As many turns as fit into `width` tokens and `targets` learnt ones.
+        """As many turns as fit into `width` tokens and `targets` learnt ones, each a branch behind the passages.
 
         Brief answers end, unlearnt, behind their second token: what is hard is the choice, and more of them fit.
         """
-        messages = [{"role": "system", "content": INSTRUCTION}]
         out = Rendered()
-        so_far = ""
         passages = conversation.passages
-        read: _Read | None = None
         for turn in conversation.turns():
-            said = [*messages, {"role": "user", "content": user_turn(turn.question, passages)}]
+            said = answer_messages(turn.question, passages)
             asked = self.text(said, prompt=True)
-            said.append({"role": "assistant", "content": turn.answer})
-            answered = self.text(said, prompt=False)
-            before = encode(self.tokenizer, asked[len(so_far) :])
+            answered = self.text([*said, {"role": "assistant", "content": turn.answer}], prompt=False)
+            read = _Read(self.tokenizer, asked, passages)
+            shared = out.pointers[0][3] if out.pointers else read.question
             answer = encode(self.tokenizer, answered[len(asked) :])
             marks = answer_weights(len(answer), turn)
             if is_brief:
                 answer, marks = [*answer[:2], answer[-1]], [*marks[:2], 0]
             learnt = sum(w > 0 for w in out.weights) + len(marks)
-            if len(out.ids) + len(before) + len(answer) > width or learnt > targets:
+            begin = len(out.ids) or shared
+            asks = read.ids[shared:]
+            if begin + len(asks) + len(answer) > width or learnt > targets:
                 break
-            read = read or _Read(self.tokenizer, asked, passages)
-            place = len(out.ids) + len(before) - 1
-            out.pointers.append((place, *read.quotation(turn, answer)))
-            out.ids += before + answer
-            out.weights += [0] * len(before) + marks
-            messages, so_far, passages = said, answered, []
+            if not out.ids:
+                out.ids, out.weights = read.ids[:shared], [0] * shared
+            # A tokenizer that joins the end of the passages with the question gives this question no place here.
+            if read.ids[:shared] != out.ids[:shared]:
+                continue
+            out.pointers.append((begin + len(asks) - 1, *read.quotation(turn, answer), begin))
+            out.ids += asks + answer
+            out.weights += [0] * len(asks) + marks
         return out
 
 
 class _Read:
-    """The beginning of a conversation, up to the first answer: where in it something that is quoted stands."""
+    """A prompt up to the answer: where in it the question begins, and something that is quoted stands."""
 
     def __init__(self, tokenizer: Any, text: str, passages: list[Passage]) -> None:
         self.text = text
         found = tokenizer(text, add_special_tokens=False, verbose=False, return_offsets_mapping=True)
         self.ids: list[int] = found["input_ids"]
         self.begins = [begin for begin, _ in found["offset_mapping"]]
-        first = text.find(numbered(passages)) if passages else len(text)
+        first = text.find(numbered(passages))
         self.blocks = [first + len(numbered(passages[:k])) for k in range(len(passages))]
+        #: The first token that belongs to the question alone.
+        self.question = bisect_left(self.begins, first + len(numbered(passages)))
 
     def quotation(self, turn: Turn, answer: list[int]) -> tuple[int, int]:
         """The first token of what a turn quotes, and how many tokens of the answer stand there."""
@@ -192,7 +199,7 @@ def _row(rendered: Rendered, width: int, rng: Random, pad: int, reading: int = _
         places[slot], marks[slot] = place, weight
     padded = np.full(width, pad, dtype=np.uint32)
     padded[: len(ids)] = ids
-    pointers = np.zeros((width // 32, 3), dtype=np.uint16)
+    pointers = np.zeros((width // 32, 4), dtype=np.uint16)
     if rendered.pointers:
         kept = rendered.pointers[: len(pointers)]
         pointers[: len(kept)] = kept
