@@ -81,3 +81,23 @@ def length_groups(lengths: Seq[int]) -> list[LengthGroup]:
             groups.append(LengthGroup([row], [lengths[row]], lengths[row], start))
         start += groups[-1].width
     return groups
+
+
+def spread(x: torch.Tensor, flat: FlatRows | None) -> torch.Tensor:
+    """[M, ..] to [B*T, ..]; the same where no padding was left out."""
+    return x if flat is None else flat.spread(x)
+
+
+def flattened(x: torch.Tensor, flat: FlatRows | None = None) -> torch.Tensor:
+    """Heads [B, H, T, D] side by side, [M, H*D]."""
+    batch, heads, queries, head_dim = x.shape
+    grid = x.transpose(1, 2).reshape(batch * queries, heads * head_dim)
+    return grid if flat is None else flat.flatten(grid)
+
+
+def write_behind(stored: torch.Tensor, slots: torch.Tensor | int, new: torch.Tensor) -> None:
+    """Keys and values [2, B, H, T, D] into `stored`, from one offset on or at the slots [B, T] of each row."""
+    if isinstance(slots, int):
+        stored[:, :, :, slots : slots + new.shape[3]] = new
+    else:
+        stored.scatter_(3, slots[None, :, None, :, None].expand_as(new), new)

@@ -12,22 +12,21 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional as F
-from transformers import BartForConditionalGeneration, PreTrainedModel
+from transformers import BartForConditionalGeneration
 
 from core.packing import Pass
 from core.targets.base import PassOutput, Target, _doubled
 from core.targets.encoder_decoder import EncoderDecoder
-from core.targets.flat_rows import FlatRows, LengthGroup, flat_bucket, length_groups
-from core.targets.linear import Form, Linear, fastest_linear
-
-_DTYPES = (torch.float64, torch.float32, torch.bfloat16)
-
-
-def fits(model: PreTrainedModel) -> bool:
-    """Whether `LeanBart` runs this model: BART itself (no subclass, which may compute something else)."""
-    return (
-        type(model) is BartForConditionalGeneration and model.device.type == "cpu" and model.dtype in _DTYPES
-    )
+from core.targets.flat_rows import (
+    FlatRows,
+    LengthGroup,
+    flat_bucket,
+    flattened,
+    length_groups,
+    spread,
+    write_behind,
+)
+from core.targets.linear import Form, fastest_linear, joined
 
 
 class LeanBart(EncoderDecoder):
@@ -47,7 +46,7 @@ class LeanBart(EncoderDecoder):
         self._embed_target = _Embedding(parts.decoder)
         attentions = [layer.encoder_attn for layer in parts.decoder.layers]
         # Keys and values of all decoder layers in one product.
-        self._cross_keys_values = _joined([p for a in attentions for p in (a.k_proj, a.v_proj)], form)
+        self._cross_keys_values = joined([p for a in attentions for p in (a.k_proj, a.v_proj)], form)
         self._head = form(model.lm_head.weight, _bias_or_none(model.final_logits_bias), None)
         self._source_mask_of: tuple[tuple[int, ...], torch.Tensor | None] = ((), None)
 
@@ -140,7 +139,7 @@ class _FeedForward:
 
     def __init__(self, layer: Any, activation: str, form: Form) -> None:
         self._widen = form(layer.fc1.weight, layer.fc1.bias, activation)
-        self._narrow = _joined([layer.fc2], form)
+        self._narrow = joined([layer.fc2], form)
         self._norm = _Norm(layer.final_layer_norm)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
@@ -151,8 +150,8 @@ class _EncoderLayer:
     def __init__(self, layer: Any, activation: str, form: Form) -> None:
         attention = layer.self_attn
         self._heads = attention.num_heads
-        self._project = _joined([attention.q_proj, attention.k_proj, attention.v_proj], form)
-        self._merge = _joined([attention.out_proj], form)
+        self._project = joined([attention.q_proj, attention.k_proj, attention.v_proj], form)
+        self._merge = joined([attention.out_proj], form)
         self._norm = _Norm(layer.self_attn_layer_norm)
         self._feed_forward = _FeedForward(layer, activation, form)
 
@@ -166,7 +165,7 @@ class _EncoderLayer:
             own = projected[group.start : group.end]
             queries, keys, values = _heads(own, len(group.rows), 3, self._heads)
             attended = F.scaled_dot_product_attention(queries, keys, values, mask)
-            seen[group.start : group.end] = _flat(attended)
+            seen[group.start : group.end] = flattened(attended)
         x = self._norm(self._merge.plus(seen, x))
         return self._feed_forward(x)
 
@@ -175,11 +174,11 @@ class _DecoderLayer:
     def __init__(self, layer: Any, activation: str, form: Form) -> None:
         own, cross = layer.self_attn, layer.encoder_attn
         self._heads = own.num_heads
-        self._project = _joined([own.q_proj, own.k_proj, own.v_proj], form)
-        self._merge = _joined([own.out_proj], form)
+        self._project = joined([own.q_proj, own.k_proj, own.v_proj], form)
+        self._merge = joined([own.out_proj], form)
         self._norm = _Norm(layer.self_attn_layer_norm)
-        self._ask = _joined([cross.q_proj], form)
-        self._merge_cross = _joined([cross.out_proj], form)
+        self._ask = joined([cross.q_proj], form)
+        self._merge_cross = joined([cross.out_proj], form)
         self._norm_cross = _Norm(layer.encoder_attn_layer_norm)
         self._feed_forward = _FeedForward(layer, activation, form)
 
@@ -195,50 +194,22 @@ class _DecoderLayer:
     ) -> torch.Tensor:
         """`stored` [2, B, H, capacity, D] takes in the new keys and values at `slots`; `cross` [2, B, H, S, D]."""
         num_rows, length = stored.shape[1], mask.shape[-1]
-        projected = _heads(_spread(self._project(x), flat), num_rows, 3, self._heads)
-        _write(stored, slots, projected[1:])
+        projected = _heads(spread(self._project(x), flat), num_rows, 3, self._heads)
+        write_behind(stored, slots, projected[1:])
         keys, values = stored[:, :, :, :length].unbind(0)
         seen = F.scaled_dot_product_attention(projected[0], keys, values, mask)
-        x = self._norm(self._merge.plus(_flat(seen, flat), x))
-        (queries,) = _heads(_spread(self._ask(x), flat), num_rows, 1, self._heads)
+        x = self._norm(self._merge.plus(flattened(seen, flat), x))
+        (queries,) = _heads(spread(self._ask(x), flat), num_rows, 1, self._heads)
         keys, values = cross.unbind(0)
         seen = F.scaled_dot_product_attention(queries, keys, values, cross_mask)
-        x = self._norm_cross(self._merge_cross.plus(_flat(seen, flat), x))
+        x = self._norm_cross(self._merge_cross.plus(flattened(seen, flat), x))
         return self._feed_forward(x)
-
-
-def _joined(maps: Seq[nn.Linear], form: Form) -> Linear:
-    """Several maps of the same input as one."""
-    biases: list[torch.Tensor] = [
-        m.bias if m.bias is not None else m.weight.new_zeros(m.out_features) for m in maps
-    ]
-    return form(torch.cat([m.weight.detach() for m in maps]), torch.cat(biases), None)
 
 
 def _heads(x: torch.Tensor, num_rows: int, parts: int, heads: int) -> torch.Tensor:
     """[B*T, parts*H*D] to [parts, B, H, T, D], a view."""
     split = x.view(num_rows, x.shape[0] // num_rows, parts, heads, x.shape[1] // (parts * heads))
     return split.permute(2, 0, 3, 1, 4)
-
-
-def _spread(x: torch.Tensor, flat: FlatRows | None) -> torch.Tensor:
-    """[M, ..] to [B*T, ..]; the same where no padding was left out."""
-    return x if flat is None else flat.spread(x)
-
-
-def _flat(x: torch.Tensor, flat: FlatRows | None = None) -> torch.Tensor:
-    """[B, H, T, D] to [M, H*D]."""
-    batch, heads, queries, head_dim = x.shape
-    grid = x.transpose(1, 2).reshape(batch * queries, heads * head_dim)
-    return grid if flat is None else flat.flatten(grid)
-
-
-def _write(stored: torch.Tensor, slots: torch.Tensor | int, new: torch.Tensor) -> None:
-    """Keys and values [2, B, H, T, D] into `stored`, from one offset on or at the slots [B, T] of each row."""
-    if isinstance(slots, int):
-        stored[:, :, :, slots : slots + new.shape[3]] = new
-    else:
-        stored.scatter_(3, slots[None, :, None, :, None].expand_as(new), new)
 
 
 def _padding_mask(lengths: Seq[int], dtype: torch.dtype) -> torch.Tensor | None:

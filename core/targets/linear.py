@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from collections.abc import Sequence as Seq
 from typing import Protocol
 
 import torch
+from torch import nn
 from torch.nn import functional as F
 from transformers.activations import ACT2FN
 
@@ -130,6 +132,17 @@ def fastest_linear(weight: torch.Tensor, bias: torch.Tensor | None, activation: 
     """The packed form where oneDNN can run it, else the plain one."""
     form = PackedLinear if _can_pack(weight.dtype) else PlainLinear
     return form(weight, bias, activation)
+
+
+def joined(maps: Seq[nn.Linear], form: Form) -> Linear:
+    """Several maps of the same input as one."""
+    weight = torch.cat([m.weight.detach() for m in maps])
+    if all(m.bias is None for m in maps):
+        return form(weight, None, None)
+    biases: list[torch.Tensor] = [
+        m.bias if m.bias is not None else m.weight.new_zeros(m.out_features) for m in maps
+    ]
+    return form(weight, torch.cat(biases), None)
 
 
 def _can_pack(dtype: torch.dtype) -> bool:

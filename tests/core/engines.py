@@ -6,7 +6,7 @@ from core import Completion, Engine, Request, SamplingParams
 from core.budget import FixedBudget
 from tests.core.models import repetitive, target_of, word_tokenizer
 
-KINDS = {"decoder-only": "llama", "encoder-decoder": "t5", "lean": "bart"}
+KINDS = {"decoder-only": "llama-stock", "encoder-decoder": "t5", "lean decoder-only": "llama", "lean": "bart"}
 PROMPT = repetitive(12, seed=0)
 
 

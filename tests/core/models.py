@@ -17,6 +17,7 @@ from tokenizers.models import BPE, WordLevel
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from core.targets.base import Target
+from core.targets.decoder_only import DecoderOnly
 from core.targets.encoder_decoder import EncoderDecoder
 from core.targets.registry import target_for
 
@@ -80,6 +81,8 @@ _MIXED = {
 #: name -> (model class, configuration class, settings)
 DECODER_ONLY: dict[str, tuple[str, str, dict[str, Any]]] = {
     "llama": ("LlamaForCausalLM", "LlamaConfig", _CAUSAL),
+    # Llama again, through transformers' own module instead of the lean forward.
+    "llama-stock": ("LlamaForCausalLM", "LlamaConfig", _CAUSAL),
     "mistral": ("MistralForCausalLM", "MistralConfig", {**_CAUSAL, "sliding_window": 6}),
     "qwen2": ("Qwen2ForCausalLM", "Qwen2Config", _CAUSAL),
     "qwen3": ("Qwen3ForCausalLM", "Qwen3Config", {**_CAUSAL, "head_dim": 8}),
@@ -181,7 +184,9 @@ def widen(model: torch.nn.Module, seed: int) -> None:
 def target_of(family: str, dtype: torch.dtype = torch.float64, **changes: Any) -> Target:
     """The target that loading would choose for the family's model."""
     model = build(family, dtype, **changes)
-    return EncoderDecoder(model) if family.endswith("-stock") else target_for(model)
+    if not family.endswith("-stock"):
+        return target_for(model)
+    return EncoderDecoder(model) if family in ENCODER_DECODER else DecoderOnly(model)
 
 
 @cache

@@ -16,7 +16,7 @@ from tests.core.models import FAMILIES, build, repetitive, target_of, word_token
 from tests.core.scripted import Scripted
 from tests.drafters.draft_models import options_for
 
-KINDS = {"decoder-only": "llama", "encoder-decoder": "t5", "lean": "bart"}
+KINDS = {"decoder-only": "llama-stock", "encoder-decoder": "t5", "lean decoder-only": "llama", "lean": "bart"}
 GREEDY = SamplingParams(max_new_tokens=40)
 SAMPLED = SamplingParams(temperature=0.8, top_p=0.9, max_new_tokens=40)
 SAMPLING = {"greedy": GREEDY, "sampled": SAMPLED}
