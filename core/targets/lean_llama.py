@@ -24,6 +24,7 @@ class LeanLlama(DecoderOnly):
     """`LlamaForCausalLM` on the CPU. `hidden` of a pass is the last layer's output, after the final norm."""
 
     flat_bucket = staticmethod(flat_bucket)
+    prefill_chunk = 1024
 
     def __init__(self, model: LlamaForCausalLM, form: Form = fastest_linear) -> None:
         """`form` makes every matrix; `Int8Linear` trades exactness for speed."""
@@ -78,7 +79,12 @@ class _Shared:
             part[0, :, None, : part.shape[-1] // 2]
             for part in rotary(torch.empty(0, dtype=dtype), positions[None])
         )
-        self.mask, self.slots = batch.attention_mask(), batch.write_slots()
+        self.slots = batch.write_slots()
+        self._mask: torch.Tensor | None = None
+        self._length = num_queries
+        # The beginning of a prompt needs no mask: half of what one would hide is then not even computed.
+        if not (batch.is_chain and isinstance(self.slots, int) and self.slots == 0):
+            self._mask, self._length = batch.attention_mask(), batch.key_length
 
     def turn(self, heads: torch.Tensor) -> None:
         """Rotate heads [M, H, D] by their positions, in place."""
@@ -86,6 +92,19 @@ class _Shared:
         turned = (first * self.cos).addcmul_(second, self.sin, value=-1)
         second.mul_(self.cos).addcmul_(first, self.sin)
         first.copy_(turned)
+
+    def attend(self, queries: torch.Tensor, stored: torch.Tensor) -> torch.Tensor:
+        """What queries [B, heads, T, D] see in `stored` [2, B, H, capacity, D], as [B, heads, T, D]."""
+        keys, values = stored[:, :, :, : self._length].unbind(0)
+        group = queries.shape[1] // keys.shape[1]
+        if self._mask is None:
+            return F.scaled_dot_product_attention(queries, keys, values, is_causal=True, enable_gqa=group > 1)
+        if group == 1:
+            return F.scaled_dot_product_attention(queries, keys, values, self._mask)
+        # Heads that share keys and values stand behind one another as queries of one head.
+        stacked = queries.reshape(len(queries), keys.shape[1], -1, queries.shape[-1])
+        mask = self._mask.repeat(1, 1, group, 1)
+        return F.scaled_dot_product_attention(stacked, keys, values, mask).view(queries.shape)
 
 
 class _Layer:
@@ -104,9 +123,7 @@ class _Layer:
     def __call__(self, x: torch.Tensor, stored: torch.Tensor, shared: _Shared) -> torch.Tensor:
         """`stored` [2, B, H, capacity, D] takes in the new keys and values."""
         queries = self.remember(x, stored, shared)
-        keys, values = stored[:, :, :, : shared.mask.shape[-1]].unbind(0)
-        seen = _attended(queries, keys, values, shared.mask)
-        x = self._merge.plus(flattened(seen, shared.flat), x)
+        x = self._merge.plus(flattened(shared.attend(queries, stored), shared.flat), x)
         gate, up = self._widen(self._norm_inner(x)).chunk(2, dim=-1)
         return self._narrow.plus(self._activation(gate).mul_(up), x)
 
@@ -133,15 +150,3 @@ class _Norm:
         if x.dtype is torch.float32:
             return F.rms_norm(x, shape, self._weight, self._epsilon)
         return self._weight * F.rms_norm(x.float(), shape, None, self._epsilon).to(x.dtype)
-
-
-def _attended(
-    queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor
-) -> torch.Tensor:
-    """[B, heads, T, D]. Heads that share keys and values stand behind one another as queries of one head."""
-    group = queries.shape[1] // keys.shape[1]
-    if group == 1:
-        return F.scaled_dot_product_attention(queries, keys, values, mask)
-    shape = queries.shape
-    stacked = queries.reshape(shape[0], keys.shape[1], group * shape[2], shape[3])
-    return F.scaled_dot_product_attention(stacked, keys, values, mask.repeat(1, 1, group, 1)).view(shape)
