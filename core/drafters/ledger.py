@@ -5,7 +5,8 @@ Knows counts and seconds. Does not know drafters.
 
 from __future__ import annotations
 
-#: Steps that a drafter is tried for before it is judged, and the shortest and longest rest after it was found wanting.
+#: Steps that a drafter is tried for before it is judged, and the shortest and longest rest after it was found wanting;
+#: a pass is a step of each of its rows.
 TRIAL = 24
 REST, LONGEST_REST = 96, 1536
 
@@ -21,11 +22,15 @@ class Ledger:
         self.resting = 0
         self._rest = REST
 
-    def record(self, claimed: int, gained: int) -> None:
-        """One step awake: accepted tokens among its guesses, and those that no other drafter had."""
+    def record(self, claimed: int, gained: int, steps: int = 1) -> None:
+        """Steps awake: accepted tokens among its guesses, and those that no other drafter had."""
         self.claimed += claimed
         self.gained += gained
-        self.steps += 1
+        self.steps += steps
+
+    def rest(self, steps: int) -> None:
+        """So much of a rest is over."""
+        self.resting = max(self.resting - steps, 0)
 
     def judge(self, seconds_per_token: float) -> None:
         """After a trial: rest if the time that the gained tokens save is less than what finding them took. A drafter

@@ -107,7 +107,7 @@ class Merged(Drafter):
         written = sum(len(verdict.path) + 1 for verdict in verdicts)
         self._price((time.thread_time() - self._began) / written)
         for ledger in self.ledgers:
-            ledger.resting = max(ledger.resting - 1, 0)
+            ledger.rest(len(rows))
         if len(self._awake) == 1:
             self.parts[self._awake[0]].observe(rows, trees, verdicts, output)
             return
@@ -151,7 +151,7 @@ class Merged(Drafter):
         claims = [origin.claims for origin in accepted]
         for i in self._awake:
             mine = [claim for claim in claims if i in claim]
-            self.ledgers[i].record(len(mine), sum(len(claim) == 1 for claim in mine))
+            self.ledgers[i].record(len(mine), sum(len(claim) == 1 for claim in mine), len(trees))
         best = max(self._awake, key=lambda i: self.ledgers[i].claimed / max(self.ledgers[i].steps, 1))
         for i in self._awake:
             if i != best:

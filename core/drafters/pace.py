@@ -51,15 +51,16 @@ class Pace:
         self._ledger.seconds += self._clock() - self._began
 
     def finish(self, num_written: int, num_accepted: int) -> None:
-        """The step is over: so many tokens were written in all, so many of them drafted."""
+        """The pass is over: so many tokens were written in all, so many of them drafted (the others are one a row)."""
         if not self._is_on:
             return
         self._per_token = _followed(self._per_token, (self._clock() - self._began) / num_written)
+        num_rows = num_written - num_accepted
         if self._ledger.resting:
-            self._ledger.resting -= 1
+            self._ledger.rest(num_rows)
             self._ledger.seconds = 0.0
         else:
-            self._ledger.record(num_accepted, num_accepted)
+            self._ledger.record(num_accepted, num_accepted, num_rows)
             self._ledger.judge(self._per_token)
 
 

@@ -121,6 +121,17 @@ def test_a_part_that_finds_nothing_of_its_own_rests_and_is_tried_again() -> None
     assert merged.ledgers[0].resting == 0
 
 
+def test_in_a_batch_a_pass_counts_as_often_as_it_has_rows() -> None:
+    idle = Fixed(EMPTY_TREE)
+    merged = Merged([Sam(VOCAB), idle])
+    rows = [row_of(list(range(10, 50)), id=i) for i in range(4)]
+    for row in rows:
+        merged.begin(row)
+    for _ in range(TRIAL // 4 + REST // 4 - 1):
+        step(merged, rows, 3, cycle(40))
+    assert idle.num_proposed == TRIAL // 4
+
+
 def test_an_ungated_part_never_rests() -> None:
     idle = Fixed(EMPTY_TREE)
     merged = Merged([Sam(VOCAB), idle], is_gated=False)
