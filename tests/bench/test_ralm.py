@@ -142,5 +142,13 @@ def test_what_cannot_be_measured_is_refused(passages: Path, tmp_path: Path) -> N
         main([tmp_path / "none.jsonl"])
 
 
+def test_a_picture_of_what_is_not_measured_is_refused_before_anything_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit):
+        main([tmp_path / "none.jsonl"], parts="latency", picture=tmp_path / "out.png")
+    assert "the part grid" in " ".join(capsys.readouterr().err.split())
+
+
 def test_prompts_are_spread_over_the_passages() -> None:
     assert prompts_of([f"passage {i}" for i in range(10)], 3) == ["passage 0", "passage 3", "passage 6"]

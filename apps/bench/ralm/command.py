@@ -73,9 +73,13 @@ def main(
             embedded=embedded, graph=graph, entries=entries, hidden=hidden,
         )  # fmt: skip
         before = json.loads(out.read_text()) if out is not None and out.exists() else None
+        if picture is not None and "grid" not in {*bench.parts, *(before or {}).get("parts", {})}:
+            raise ValueError(
+                "--picture draws what the part grid finds; run it too, or before with the same --out"
+            )
         result = run(bench, before)
+        publish(result, out)
         if picture is not None:
             from apps.bench.ralm.picture import draw
 
             draw(result, picture)
-        publish(result, out)

@@ -17,11 +17,9 @@ _COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple")
 def draw(result: dict[str, Any], path: Path) -> None:
     """Draw what the parts `grid` and `latency` of a result found.
 
-    Raises ValueError where there is nothing to draw, and ImportError without matplotlib (extra bench).
+    Raises ImportError without matplotlib (extra bench).
     """
     parts = result["parts"]
-    if "grid" not in parts:
-        raise ValueError("there is nothing to draw; run the part grid too, or before with the same --out")
     import matplotlib
 
     matplotlib.use("Agg")
