@@ -51,6 +51,10 @@ class EncoderDecoder(Target):
         self.source_lengths: list[int] = []
         self._start = decoder_start(model)
         self._pass: Pass | None = None
+        self._take_over(decoder)
+
+    def _take_over(self, decoder: Any) -> None:
+        """Let the model's own decoder, on this instance, take its positions from the current pass."""
         _give_positions(decoder, lambda: self._pass)
 
     @property

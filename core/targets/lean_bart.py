@@ -50,6 +50,9 @@ class LeanBart(EncoderDecoder):
         self._head = form(model.lm_head.weight, _bias_or_none(model.final_logits_bias), None)
         self._source_mask_of: tuple[tuple[int, ...], torch.Tensor | None] = ((), None)
 
+    def _take_over(self, decoder: Any) -> None:
+        """The decoder is left alone; it does not run."""
+
     def query_bucket(self, num_queries: int) -> int:
         step = 1 if num_queries <= 4 else 4 if num_queries <= 64 else 16
         return -(-num_queries // step) * step

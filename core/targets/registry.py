@@ -44,8 +44,20 @@ def target_for(model: PreTrainedModel, *, is_int8: bool = False) -> Target:
 
 
 def _lean_form(model: PreTrainedModel) -> type[LeanBart] | type[LeanLlama] | None:
-    """Nothing for models whose matrices are not plain ones (quantised, with adapters)."""
-    is_plain = all(type(part) is nn.Linear for part in model.modules() if isinstance(part, nn.Linear))
-    if model.device.type != "cpu" or model.dtype not in _LEAN_DTYPES or not is_plain:
+    if (
+        model.device.type != "cpu"
+        or model.dtype not in _LEAN_DTYPES
+        or not all(map(_is_plain, model.modules()))
+    ):
         return None
     return LEAN.get(type(model))
+
+
+def _is_plain(part: nn.Module) -> bool:
+    """Whether a module computes what its class in torch or transformers does: no quantised matrix, adapter or hook."""
+    kind = type(part)
+    is_changed = "forward" in vars(part) or part._forward_hooks or part._forward_pre_hooks
+    is_other_matrix = isinstance(part, nn.Linear) and kind is not nn.Linear
+    return (
+        kind.__module__.startswith(("torch.nn.", "transformers.")) and not is_changed and not is_other_matrix
+    )

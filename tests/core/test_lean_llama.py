@@ -74,18 +74,40 @@ def test_hidden_states_are_those_after_the_final_norm() -> None:
     torch.testing.assert_close(found, expected)
 
 
-def test_subclasses_and_models_with_other_matrices_run_through_their_own_module() -> None:
-    class Changed(LlamaForCausalLM):
-        pass
+class Changed(LlamaForCausalLM):
+    pass
 
-    class OtherLinear(torch.nn.Linear):
-        pass
 
-    model = build("llama")
-    assert type(target_for(Changed(model.config).eval())) is DecoderOnly
-    layer = model.model.layers[0].self_attn
-    layer.q_proj.__class__ = OtherLinear
-    assert type(target_for(model)) is DecoderOnly
+class OtherLinear(torch.nn.Linear):
+    pass
+
+
+class Adapted(torch.nn.Module):
+    """As adapters wrap a matrix: its weight can still be read, and is not all."""
+
+    def __init__(self, base: torch.nn.Linear) -> None:
+        super().__init__()
+        self.base, self.weight, self.bias = base, base.weight, base.bias
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * self.base(x)
+
+
+def test_what_a_model_was_given_beside_its_weights_is_not_lost() -> None:
+    """Subclasses, quantised matrices, adapters and hooks run through the model's own module."""
+    assert type(target_for(Changed(build("llama").config).eval())) is DecoderOnly
+    for change in (
+        lambda attention: setattr(attention.q_proj, "__class__", OtherLinear),
+        lambda attention: setattr(attention, "q_proj", Adapted(attention.q_proj)),
+        lambda attention: attention.q_proj.register_forward_hook(lambda module, args, out: 2 * out),
+        lambda attention: setattr(attention, "forward", attention.forward),
+    ):
+        model: Any = build("llama")
+        assert type(target_for(model)) is LeanLlama
+        change(model.model.layers[0].self_attn)
+        target = target_for(model)
+        assert type(target) is DecoderOnly
+        assert largest_difference(target, model) < 1e-9
 
 
 def test_int8_answers_like_float32_where_the_choice_is_clear() -> None:

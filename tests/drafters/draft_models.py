@@ -48,7 +48,7 @@ def options_for(name: str, target: Target) -> dict[str, Any]:
     if name == "eagle":
         return {"model": eagle_head(target), **drafting}
     if name == "heads":
-        return {"model": medusa_heads(target)}
+        return {"model": medusa_heads(target), "is_paced": False}
     return {}
 
 

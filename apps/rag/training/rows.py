@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
+from itertools import islice
 from random import Random
 from typing import Any
 
@@ -26,6 +27,8 @@ SHAPES = {
     512: Shape((1, 3), 4),
     1024: Shape((2, 6), 6),
 }
+#: A row has room for a pointer, and so for a question, for every so many tokens.
+TOKENS_PER_POINTER = 32
 # Weights are kept as twentieths, in a byte.
 UNIT = 20
 # Of the prompt nothing is learnt: what cannot be foreseen there has far larger gradients than what is copied.
@@ -80,7 +83,7 @@ class Renderer:
         """
         out = Rendered()
         passages = conversation.passages
-        for turn in conversation.turns():
+        for turn in islice(conversation.turns(), width // TOKENS_PER_POINTER):
             said = answer_messages(turn.question, passages)
             asked = self.text(said, prompt=True)
             answered = self.text([*said, {"role": "assistant", "content": turn.answer}], prompt=False)
@@ -199,8 +202,7 @@ def _row(rendered: Rendered, width: int, rng: Random, pad: int, reading: int = _
         places[slot], marks[slot] = place, weight
     padded = np.full(width, pad, dtype=np.uint32)
     padded[: len(ids)] = ids
-    pointers = np.zeros((width // 32, 4), dtype=np.uint16)
+    pointers = np.zeros((width // TOKENS_PER_POINTER, 4), dtype=np.uint16)
     if rendered.pointers:
-        kept = rendered.pointers[: len(pointers)]
-        pointers[: len(kept)] = kept
+        pointers[: len(rendered.pointers)] = rendered.pointers
     return Row(padded, places, marks, pointers)

@@ -74,7 +74,7 @@ class KnnSpeculation:
         self._config = config
         self._speculation = speculation
         self._stats = stats
-        # A search for more than the k that are mixed costs next to nothing, and up to DEPTH finds the same k.
+        # Neighbours beyond the k that are mixed cost next to nothing, as long as they need not be the nearest.
         self._brought = DEPTH if speculation.prefetch > 1 else 1
 
     def write(self, rows: Sequence[KnnRow]) -> None:
@@ -90,7 +90,7 @@ class KnnSpeculation:
                 self._draft(live, [plan.steps] * len(live))
                 sizes = [len(row.drafted) for row in live]
                 queries = np.stack([step.query for row in live for step in row.steps])
-                future = executor.submit(self._search, queries, max(self._config.k, self._brought))
+                future = executor.submit(self._search, queries, self._brought)
                 writing = self._draft_ahead(live, sizes, future) if plan.asynchronous else 0.0
                 self._settle(live, sizes, self._result(future, writing), is_fresh)
                 self._count(plan, len(queries), max(sizes))
@@ -126,7 +126,7 @@ class KnnSpeculation:
 
     def _retrieve(self, queries: np.ndarray) -> list[Neighbours]:
         """Ask the datastore in the middle of a pass."""
-        found, spent = self._search(queries, self._config.k)
+        found, spent = self._search(queries)
         self.scheduler.fit.record_alone(len(found), spent)
         self._stats.seconds.search += spent.seconds
         self._stats.calls += 1
@@ -180,9 +180,9 @@ class KnnSpeculation:
 
         return lookup
 
-    def _search(self, queries: np.ndarray, k: int) -> tuple[list[Neighbours], Spent]:
+    def _search(self, queries: np.ndarray, brought: int = 0) -> tuple[list[Neighbours], Spent]:
         with Spent.measured() as spent:
-            found = self._datastore.search(queries, k)
+            found = self._datastore.search(queries, self._config.k, brought)
         return found, spent
 
     def _result(self, future: Future[tuple[list[Neighbours], Spent]], writing: float) -> list[Neighbours]:
