@@ -22,8 +22,7 @@ from core.drafters.draft_slots import Place
 from core.targets.base import Target
 from core.targets.cuda_graphs import use_cuda_graphs
 from core.targets.encoder_decoder import EncoderDecoder
-from core.targets.lean_bart import LeanBart
-from core.targets.lean_llama import LeanLlama
+from core.targets.lean import Lean
 from core.targets.runners import StaticRunner
 from core.types import DraftTree, Sequence
 
@@ -98,7 +97,7 @@ def num_layers(target: Target) -> int:
 def with_layers(target: Target, kept: Seq[int]) -> Target:
     """The target with only the layers `kept` of its decoder. Its rows are the target's, and it commits nothing.
 
-    Weights are shared, except where the target's class lays them out anew (`LeanBart`, `LeanLlama`). Raises ValueError
+    Weights are shared, except where the target's class lays them out anew (`Lean`). Raises ValueError
     for layers that the model does not have or cannot do without.
     """
     total = num_layers(target)
@@ -107,7 +106,7 @@ def with_layers(target: Target, kept: Seq[int]) -> Target:
             f"kept layers {list(kept)} must be at least one of 0..{total - 1}, in order, each once"
         )
     thinned = _thinned(_model(target), kept)
-    form = [target.form] if isinstance(target, LeanBart | LeanLlama) else []
+    form = [target.form] if isinstance(target, Lean) else []
     part: Target = type(target)(thinned, *form)  # type: ignore[call-arg]
     part.cache = SharedLayers(target.cache, kept)
     if isinstance(target, EncoderDecoder):

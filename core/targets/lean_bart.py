@@ -26,13 +26,12 @@ from core.targets.flat_rows import (
     spread,
     write_behind,
 )
+from core.targets.lean import Lean, flat_inputs, offsets_of
 from core.targets.linear import Form, fastest_linear, joined
 
 
-class LeanBart(EncoderDecoder):
+class LeanBart(Lean, EncoderDecoder):
     """`BartForConditionalGeneration` on the CPU. `hidden` of a pass is the decoder's last output."""
-
-    flat_bucket = staticmethod(flat_bucket)
 
     def __init__(self, model: BartForConditionalGeneration, form: Form = fastest_linear) -> None:
         """`form` makes every matrix; `Int8Linear` trades exactness for speed."""
@@ -53,14 +52,6 @@ class LeanBart(EncoderDecoder):
     def _take_over(self, decoder: Any) -> None:
         """The decoder is left alone; it does not run."""
 
-    def query_bucket(self, num_queries: int) -> int:
-        step = 1 if num_queries <= 4 else 4 if num_queries <= 64 else 16
-        return -(-num_queries // step) * step
-
-    def key_bucket(self, length: int) -> int:
-        """Attention takes any length at the same price, so nothing is rounded."""
-        return length
-
     def join(self, first_slot: int, prompts: Seq[Seq[int]]) -> list[int]:
         lengths = [len(prompt) for prompt in prompts]
         groups = length_groups(lengths)
@@ -77,11 +68,7 @@ class LeanBart(EncoderDecoder):
         return Target.join(self, first_slot, prompts)
 
     def forward(self, batch: Pass, *, need_hidden: bool = False) -> PassOutput:
-        num_rows, num_queries = batch.tokens.shape
-        flat = FlatRows.of(batch.num_queries, num_queries)
-        tokens, positions = batch.tokens.view(-1), batch.positions.view(-1)
-        if flat is not None:
-            tokens, positions = flat.flatten(tokens), flat.flatten(positions)
+        flat, tokens, positions = flat_inputs(batch)
         x = self._embed_target(tokens, positions)
         mask, cross_mask = batch.attention_mask(), self._cross_mask(batch)
         slots = batch.write_slots()
@@ -89,8 +76,7 @@ class LeanBart(EncoderDecoder):
         cross = self.cross_cache.layers(batch.rows, max(self.source_lengths[batch.rows]))
         for layer, stored, seen in zip(self._decoder, own, cross, strict=True):
             x = layer(x, flat, stored, slots, mask, seen, cross_mask)
-        offsets = range(0, num_rows * num_queries, num_queries) if flat is None else flat.offsets
-        return PassOutput(self._head(x), offsets, x if need_hidden else None)
+        return PassOutput(self._head(x), offsets_of(batch, flat), x if need_hidden else None)
 
     def _encode(self, prompts: Seq[Seq[int]], groups: Seq[LengthGroup]) -> torch.Tensor:
         """States [M, width] of the sources, group after group."""

@@ -16,14 +16,14 @@ from transformers.activations import ACT2FN
 from core.packing import Pass
 from core.targets.base import PassOutput
 from core.targets.decoder_only import DecoderOnly
-from core.targets.flat_rows import FlatRows, flat_bucket, flattened, spread, write_behind
+from core.targets.flat_rows import flattened, spread, write_behind
+from core.targets.lean import Lean, flat_inputs, offsets_of
 from core.targets.linear import Form, fastest_linear, joined
 
 
-class LeanLlama(DecoderOnly):
+class LeanLlama(Lean, DecoderOnly):
     """`LlamaForCausalLM` on the CPU. `hidden` of a pass is the last layer's output, after the final norm."""
 
-    flat_bucket = staticmethod(flat_bucket)
     prefill_chunk = 1024
 
     def __init__(self, model: LlamaForCausalLM, form: Form = fastest_linear) -> None:
@@ -36,24 +36,13 @@ class LeanLlama(DecoderOnly):
         self._norm = _Norm(model.model.norm)
         self._head = joined([model.lm_head], form)
 
-    def query_bucket(self, num_queries: int) -> int:
-        step = 1 if num_queries <= 4 else 4 if num_queries <= 64 else 16
-        return -(-num_queries // step) * step
-
-    def key_bucket(self, length: int) -> int:
-        """Attention takes any length at the same price, so nothing is rounded."""
-        return length
-
     def forward(self, batch: Pass, *, need_hidden: bool = False) -> PassOutput:
-        num_rows, num_queries = batch.tokens.shape
         shared = _Shared(batch, self._rotary, self.dtype)
         x = F.embedding(shared.tokens, self._embeddings)
         for layer, stored in zip(self._layers, self.cache.layers(batch.rows), strict=True):
             x = layer(x, stored, shared)
         x = self._norm(x)
-        flat = shared.flat
-        offsets = range(0, num_rows * num_queries, num_queries) if flat is None else flat.offsets
-        return PassOutput(self._head(x), offsets, x if need_hidden else None)
+        return PassOutput(self._head(x), offsets_of(batch, shared.flat), x if need_hidden else None)
 
     def read(self, batch: Pass) -> None:
         """Of the last layer only keys and values are wanted."""
@@ -70,10 +59,7 @@ class _Shared:
 
     def __init__(self, batch: Pass, rotary: Any, dtype: torch.dtype) -> None:
         self.num_rows, num_queries = batch.tokens.shape
-        self.flat = FlatRows.of(batch.num_queries, num_queries)
-        self.tokens, positions = batch.tokens.view(-1), batch.positions.view(-1)
-        if self.flat is not None:
-            self.tokens, positions = self.flat.flatten(self.tokens), self.flat.flatten(positions)
+        self.flat, self.tokens, positions = flat_inputs(batch)
         #: [M, 1, D / 2]; both halves of a head turn by the same angles.
         self.cos, self.sin = (
             part[0, :, None, : part.shape[-1] // 2]
