@@ -2,8 +2,8 @@
 
 FAISS reads all vectors for every query of a few, and its matrix product for many is several times slower than
 numpy's over small pieces: 8 queries over 200,000 x 384 on one core took it 100 ms, these pieces 43 ms. For one query
-both took 26 ms, FAISS twice as long where other programs wanted the memory too. Candidates are rough, as FAISS's are;
-who asks measures them again. n vectors, Q queries, D dimensions.
+both took 26 ms, FAISS twice as long where other programs wanted the memory too. A product's scores are rounded, so
+all that may be among the nearest are named; who asks measures them again. n vectors, Q queries, D dimensions.
 """
 
 from __future__ import annotations
@@ -22,21 +22,24 @@ _UNCOPIED, _PIECES = 1_000_000, (128, 64, 32)
 
 
 class Candidates:
-    """The `fetch` best of each query so far: rows, queries and scores in parallel, lower is nearer."""
+    """What may be among the k nearest of each query so far: rows, queries and scores in parallel, lower is nearer.
 
-    def __init__(self, num_queries: int, fetch: int) -> None:
-        self._fetch = fetch
-        self._room = 8 * num_queries * (fetch + 64)
-        self._limits: Floats = np.full((_BLOCK, num_queries), np.inf, dtype=np.float32)
-        self._rows: list[Labels] = []
-        self._queries: list[Labels] = []
-        self._scores: list[Floats] = []
+    A score that is greater than the k-th by no more than the query's margin [Q] stays.
+    """
+
+    def __init__(self, k: int, margins: Floats) -> None:
+        self._k, self._margins = k, margins
+        self._least_room = self._room = 8 * len(margins) * (k + 64)
+        self._limits: Floats = np.full((_BLOCK, len(margins)), np.inf, dtype=np.float32)
+        self._rows: list[Labels] = [np.empty(0, np.int64)]
+        self._queries: list[Labels] = [np.empty(0, np.int64)]
+        self._scores: list[Floats] = [np.empty(0, np.float32)]
         self._count = 0
 
     def add(self, start: int, scores: Floats) -> None:
         """Take in a block's scores [m, Q], its first vector being number `start`."""
-        if not start and len(scores) > self._fetch:
-            self._limits[:] = np.partition(scores, self._fetch - 1, axis=0)[self._fetch - 1]
+        if not start and len(scores) > self._k:
+            self._limits[:] = np.partition(scores, self._k - 1, axis=0)[self._k - 1] + self._margins
         # Of one axis, and limits written out: numpy takes several times as long over rows of a few queries.
         places = np.flatnonzero(~(scores > self._limits[: len(scores)]).ravel())  # what overflowed stays
         rows, queries = np.divmod(places, scores.shape[1])
@@ -47,58 +50,62 @@ class Candidates:
         if self._count > self._room:
             self._shrink()
 
-    def sorted(self) -> tuple[Floats, Labels]:
-        """Scores and rows of each query [Q, fetch], nearest first."""
+    def rows(self) -> list[Labels]:
+        """The rows of each query, in rising order."""
         self._shrink()
-        shape = self._limits.shape[1], -1
-        rows, scores = self._rows[0].reshape(shape), self._scores[0].reshape(shape)
-        order = np.argsort(scores, axis=1, kind="stable")
-        return np.take_along_axis(scores, order, 1), np.take_along_axis(rows, order, 1)
+        order = np.argsort(self._queries[0], kind="stable")
+        ends = np.cumsum(np.bincount(self._queries[0], minlength=len(self._margins)))
+        return np.split(self._rows[0][order], ends[:-1])
 
     def _shrink(self) -> None:
         rows, queries = np.concatenate(self._rows), np.concatenate(self._queries)
         scores = np.concatenate(self._scores)
-        kept = []
-        for query in range(self._limits.shape[1]):
-            mine = np.flatnonzero(queries == query)
-            if len(mine) >= self._fetch:
-                mine = mine[np.argpartition(scores[mine], self._fetch - 1)[: self._fetch]]
-                self._limits[:, query] = scores[mine].max()
-            kept.append(mine)
-        places = np.concatenate(kept)
+        for query, margin in enumerate(self._margins):
+            mine = scores[queries == query]
+            if len(mine) >= self._k:
+                self._limits[:, query] = np.partition(mine, self._k - 1)[self._k - 1] + margin
+        places = np.flatnonzero(~(scores > self._limits[0, queries]))
         self._rows, self._queries, self._scores = [rows[places]], [queries[places]], [scores[places]]
         self._count = len(places)
+        self._room = max(self._least_room, 2 * self._count)
 
 
-def nearest(queries: Floats, vectors: Floats, squares: Floats | None, fetch: int) -> tuple[Floats, Labels]:
-    """Scores and numbers of the `fetch` nearest vectors [Q, fetch], nearest first, as rounded as a product's.
+def nearest(
+    queries: Floats,
+    vectors: Floats,
+    squares: Floats | None,
+    k: int,
+    margins: Floats,
+    among: Labels | None = None,
+) -> list[Labels]:
+    """The numbers of the vectors that may be among each query's k nearest, in rising order.
 
-    With `squares` [n], the vectors' squared lengths, squared distances; without, inner products, greatest first.
-    `fetch` is at most n.
+    With `squares` [n], the vectors' squared lengths, the least distances; without, the greatest inner products.
+    `margins` [Q]: twice what rounding can do to a query's score. `among`: only these numbers, rising.
     """
-    parts = [
-        _nearest(queries[start : start + _QUERIES], vectors, squares, fetch)
-        for start in range(0, len(queries), _QUERIES)
-    ]
-    scores, rows = (np.concatenate(part) for part in zip(*parts, strict=True))
-    if squares is None:
-        return -scores, rows
-    return scores + np.einsum("qd,qd->q", queries, queries)[:, None], rows
+    found: list[Labels] = []
+    for start in range(0, len(queries), _QUERIES):
+        some = slice(start, start + _QUERIES)
+        found += _nearest(queries[some], vectors, squares, k, margins[some], among)
+    return found
 
 
-def _nearest(queries: Floats, vectors: Floats, squares: Floats | None, fetch: int) -> tuple[Floats, Labels]:
-    """As `nearest`; lower is nearer, and the same is left out of all scores of a query."""
-    found = Candidates(len(queries), fetch)
+def _nearest(
+    queries: Floats, vectors: Floats, squares: Floats | None, k: int, margins: Floats, among: Labels | None
+) -> list[Labels]:
+    found = Candidates(k, margins)
     turned = np.ascontiguousarray((-1 if squares is None else -2) * queries.T)
-    room = np.empty((min(_BLOCK, len(vectors)), len(queries)), dtype=np.float32)
-    for start in range(0, len(vectors), _BLOCK):
-        block = vectors[start : start + _BLOCK]
-        scores = room[: len(block)]
-        _multiply(block, turned, scores)
+    count = len(vectors) if among is None else len(among)
+    room = np.empty((min(_BLOCK, count), len(queries)), dtype=np.float32)
+    for start in range(0, count, _BLOCK):
+        block = slice(start, start + _BLOCK) if among is None else among[start : start + _BLOCK]
+        scores = room[: min(_BLOCK, count - start)]
+        _multiply(vectors[block], turned, scores)
         if squares is not None:
-            scores += squares[start : start + _BLOCK, None]
+            scores += squares[block, None]
         found.add(start, scores)
-    return found.sorted()
+    rows = found.rows()
+    return rows if among is None else [among[places] for places in rows]
 
 
 def _multiply(block: Floats, turned: Floats, out: Floats) -> None:

@@ -142,35 +142,33 @@ class VectorIndex:
         assert self.keeps_vectors
         return np.asarray(self.faiss.reconstruct_batch(labels), dtype=np.float32).reshape(-1, self.dimension)
 
-    def candidates(self, queries: Floats, k: int, allowed: Labels | None = None) -> tuple[Floats, Labels]:
-        """About the k nearest per query, among the allowed labels: scores and labels `[Q, k]`, nearest first. Where
-        there are not so many, labels are -1, or there are fewer columns. Scores are as rounded as a product's.
+    def candidates(self, queries: Floats, k: int, allowed: Labels | None = None) -> list[Labels]:
+        """Per query the labels, among the allowed ones, of all that may be among its k nearest if the index is exact,
+        else of about the k nearest, fewer where there are not so many.
 
         What an approximate index finds for a query does not hang on the batch, but the best of it on k.
         """
-        if self.exact and allowed is None:
-            return self._multiplied(queries, min(k, len(self)))
+        if self.exact:
+            return self._multiplied(queries, k, allowed)
         keep = self._selector(allowed)
-        if self.kind == "hnsw":
-            options = faiss.SearchParametersHNSW(sel=keep, efSearch=max(self.config.ef_search, k))
-        elif self.kind == "ivfpq":
-            return self._probed(queries, k, keep)
+        if self.kind == "ivfpq":
+            found = self._probed(queries, k, keep)
         else:
-            options = faiss.SearchParameters(sel=keep) if keep else None
-        scores, labels = self.faiss.search(queries, k, params=options)
-        return scores, labels
+            options = faiss.SearchParametersHNSW(sel=keep, efSearch=max(self.config.ef_search, k))
+            found = self.faiss.search(queries, k, params=options)[1]
+        return [labels[labels >= 0] for labels in found]
 
-    def _multiplied(self, queries: Floats, k: int) -> tuple[Floats, Labels]:
+    def _multiplied(self, queries: Floats, k: int, allowed: Labels | None) -> list[Labels]:
         """A flat index's candidates; FAISS's own search is slower, for one query too where memory is shared."""
-        assert len(self), "an empty index has no candidates"
         matrix, squares = self._matrix(), None
         if not self.metric.higher_is_nearer:
             if self._squares is None:
                 self._squares = np.einsum("nd,nd->n", matrix, matrix)
             squares = self._squares
-        scores, rows = product.nearest(queries, matrix, squares, k)
         labels = faiss.rev_swig_ptr(self.faiss.id_map.data(), len(matrix))
-        return scores, labels[rows]
+        among = None if allowed is None else np.flatnonzero(np.isin(labels, allowed))
+        margins = np.array([2 * self.metric.rounding(query, self.longest) for query in queries], np.float32)
+        return [labels[rows] for rows in product.nearest(queries, matrix, squares, k, margins, among)]
 
     def _matrix(self) -> Floats:
         """The vectors [n, D] of a flat index where FAISS keeps them, not copied."""
@@ -178,8 +176,11 @@ class VectorIndex:
         vectors: Floats = faiss.rev_swig_ptr(flat.get_xb(), flat.ntotal * flat.d).reshape(flat.ntotal, flat.d)
         return vectors
 
-    def _probed(self, queries: Floats, k: int, keep: Any) -> tuple[Floats, Labels]:
-        """IVF-PQ's candidates. Clusters are chosen for one query at a time: rounding may choose others in a batch."""
+    def _probed(self, queries: Floats, k: int, keep: Any) -> Labels:
+        """IVF-PQ's candidates [Q, k], -1 where there are fewer.
+
+        Clusters are chosen for one query at a time: rounding may choose others in a batch.
+        """
         options = faiss.SearchParametersIVF(sel=keep, nprobe=min(self.config.nprobe, self.faiss.nlist))
         chosen = [self.faiss.quantizer.search(query[None], options.nprobe) for query in queries]
         distances, clusters = (np.concatenate(part) for part in zip(*chosen, strict=True))
@@ -189,7 +190,7 @@ class VectorIndex:
         pointers = [faiss.swig_ptr(array) for array in (clusters, distances, scores, labels)]
         # FAISS's Python layer over this takes no options.
         self.faiss.search_preassigned_c(len(queries), faiss.swig_ptr(queries), k, *pointers, False, options)
-        return scores, labels
+        return labels
 
     def _selector(self, allowed: Labels | None) -> Any:
         if allowed is not None:

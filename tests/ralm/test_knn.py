@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from apps.ralm.knn.datastore import Neighbours
 from apps.ralm.knn.mixture import mix
 from apps.ralm.knn.perplexity import perplexity
 from core import SamplingParams
-from retrieval.storage.vectors import IndexConfig, VectorIndex
+from retrieval.storage.vectors import IndexConfig
 from tests.core.models import FIRST_WORD, VOCAB, word_tokenizer
 from tests.ralm.corpora import PROMPTS, SAMPLING, documents, engine
 
@@ -211,33 +210,10 @@ def test_what_cannot_be_a_datastore_is_refused(tmp_path: Path, datastore: Datast
         KnnLM(engine("none"), small)
 
 
-def test_what_is_brought_beside_the_nearest_makes_no_search_longer(
-    datastore: Datastore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Beyond the k nearest any near ones do, so equal distances there are not looked into."""
-    queries = np.asarray(datastore.keys[[3, 40, 77]], np.float32)
-    asked: list[int] = []
-    candidates = VectorIndex.candidates
-
-    def counted(self: VectorIndex, queries: np.ndarray, k: int, *more: Any) -> Any:
-        asked.append(k)
-        return candidates(self, queries, k, *more)
-
-    monkeypatch.setattr(VectorIndex, "candidates", counted)
-    nearest = datastore.search(queries, 2)
-    alone = len(asked)
-    more = datastore.search(queries, 2, brought=20)
-    assert len(asked) - alone <= alone
-    for few, many in zip(nearest, more, strict=True):
-        assert len(many.labels) == 20
-        assert many.first(2).labels.tolist() == few.labels.tolist()
-        assert (np.diff(many.distances) >= 0).all()
-
-
 def test_an_error_of_the_datastore_reaches_the_caller(
     datastore: Datastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(queries: np.ndarray, k: int, brought: int = 0) -> list[Neighbours]:
+    def fail(queries: np.ndarray, k: int) -> list[Neighbours]:
         raise OSError("the disk is gone")
 
     monkeypatch.setattr(datastore, "search", fail)

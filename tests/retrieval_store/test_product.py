@@ -19,31 +19,61 @@ def scattered(count: int, dimension: int = 3) -> Floats:
 
 
 @pytest.mark.parametrize("pieces", [(128, 64, 32), (32,), ()])
-@pytest.mark.parametrize("fetch", [1, 40, 900])
+@pytest.mark.parametrize("k", [1, 40, 900])
 @pytest.mark.parametrize("is_squared", [True, False])
-def test_a_product_over_blocks_finds_the_nearest_vectors(
-    monkeypatch: pytest.MonkeyPatch, fetch: int, is_squared: bool, pieces: tuple[int, ...]
+@pytest.mark.parametrize("is_filtered", [True, False])
+def test_a_product_over_blocks_finds_all_that_may_be_among_the_nearest_vectors(
+    monkeypatch: pytest.MonkeyPatch, k: int, is_squared: bool, pieces: tuple[int, ...], is_filtered: bool
 ) -> None:
     """Blocks smaller than what is asked for, which no piece divides evenly, and nearer vectors in later ones."""
     monkeypatch.setattr(product, "_BLOCK", 72)
     monkeypatch.setattr(product, "_QUERIES", 3)
     monkeypatch.setattr(product, "_PIECES", pieces)
     vectors = scattered(900)
+    vectors[::7] *= np.float32(1 + 2.0**-22)
     queries = np.float32(3.0) * np.random.default_rng(1).standard_normal((5, 3)).astype(np.float32)
     squares = np.einsum("nd,nd->n", vectors, vectors) if is_squared else None
-    scores, rows = product.nearest(queries, vectors, squares, fetch)
-    exact = ((vectors[None] - queries[:, None]) ** 2).sum(-1) if is_squared else queries @ vectors.T
-    nearest = np.sort(exact, axis=1) if is_squared else -np.sort(-exact, axis=1)
-    np.testing.assert_allclose(scores, nearest[:, :fetch], atol=1e-4)
-    np.testing.assert_allclose(np.take_along_axis(exact, rows, 1), scores, atol=1e-4)
+    among = np.flatnonzero(np.arange(900) % 5 < 3) if is_filtered else None
+    margins = np.array([1e-4, 1e-4, 0.1, 0.1, 0.0], np.float32)
+    found = product.nearest(queries, vectors, squares, k, margins, among)
+    wide = vectors.astype(np.float64)
+    scores = ((wide[None] - queries[:, None]) ** 2).sum(-1) if is_squared else -(queries @ wide.T)
+    if among is not None:
+        scores[:, np.setdiff1d(np.arange(900), among)] = np.inf
+    for rows, exact, margin in zip(found, scores, margins, strict=True):
+        limit = np.sort(exact)[k - 1]
+        must = np.flatnonzero((exact <= limit + margin - 2e-5) & np.isfinite(exact))
+        may = np.flatnonzero((exact <= limit + margin + 2e-5) & np.isfinite(exact))
+        assert (np.diff(rows) > 0).all()
+        assert {*must} <= {*rows} <= {*may}
+        assert len(rows) >= min(k, np.isfinite(exact).sum())
+
+
+def test_equal_vectors_are_all_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(product, "_BLOCK", 72)
+    vectors = np.ones((2000, 3), np.float32)
+    (rows,) = product.nearest(vectors[:1], vectors, None, 1, np.zeros(1, np.float32))
+    assert rows.tolist() == list(range(2000))
+
+
+def test_among_no_vectors_none_is_found() -> None:
+    found = product.nearest(
+        np.ones((2, 3), np.float32),
+        np.ones((5, 3), np.float32),
+        None,
+        1,
+        np.zeros(2, np.float32),
+        np.array([], int),
+    )
+    assert [rows.tolist() for rows in found] == [[], []]
 
 
 def test_a_score_that_overflows_is_not_lost() -> None:
     huge = np.array([[3e38, -3e38], [1.0, 0.0]], dtype=np.float32)
     queries = np.array([[3e38, 3e38], [1.0, 0.0]], dtype=np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
-        _, rows = product.nearest(queries, huge, None, 2)
-    assert [sorted(row) for row in rows.tolist()] == [[0, 1], [0, 1]]
+        found = product.nearest(queries, huge, None, 2, np.zeros(2, np.float32))
+    assert [rows.tolist() for rows in found] == [[0, 1], [0, 1]]
 
 
 @pytest.mark.parametrize("metric", ["cosine", "ip", "l2"])

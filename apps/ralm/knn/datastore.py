@@ -104,38 +104,21 @@ class Datastore:
         """D."""
         return int(self.keys.shape[1])
 
-    def search(self, queries: Floats, k: int, brought: int = 0) -> list[Neighbours]:
+    def search(self, queries: Floats, k: int) -> list[Neighbours]:
         """The k nearest entries of each row of `queries` [Q, D], equal distances in the order of the entries.
 
-        If `brought` is more, near ones follow up to so many, whichever the same search came upon: they cost next to
-        nothing, and are not for certain the nearest. Raises ValueError for queries of another dimension.
+        Raises ValueError for queries of another dimension.
         """
         queries = _METRIC.prepared(queries, self.dimension)
-        return self._search(queries, k, max(k, brought))
+        fetch = min(len(self), k if self._index.exact else max(k, DEPTH) + _SPARE)
+        candidates = self._index.candidates(queries, fetch)
+        return [self.neighbours(query, labels, k) for query, labels in zip(queries, candidates, strict=True)]
 
     def neighbours(self, query: Floats, labels: Labels, k: int) -> Neighbours:
         """The k nearest of these entries."""
         distances = _METRIC.scores(query, self.keys[labels].astype(np.float32))
         order = np.lexsort((labels, distances))[:k]
         return Neighbours(labels[order], self.tokens[labels[order]], distances[order])
-
-    def _search(self, queries: Floats, k: int, wanted: int) -> list[Neighbours]:
-        """The index's candidates, measured again; it searches on while one beyond them may be as near as the k-th."""
-        found: list[Neighbours | None] = [None] * len(queries)
-        least = wanted if self._index.exact else max(wanted, DEPTH)
-        left, fetch = list(range(len(queries))), min(len(self), least + _SPARE)
-        while left:
-            rough, labels = self._index.candidates(queries[left], fetch)
-            unsure = []
-            for row, near, some in zip(left, rough, labels, strict=True):
-                some = some[some >= 0]
-                found[row] = best = self.neighbours(queries[row], np.asarray(some, dtype=np.int64), wanted)
-                margin = 2 * _METRIC.rounding(queries[row], self._index.longest)
-                is_all = not self._index.exact or len(some) == len(self)
-                if not is_all and near[len(some) - 1] - margin <= best.distances[:k][-1]:
-                    unsure.append(row)
-            left, fetch = unsure, min(len(self), 4 * fetch)
-        return [one for one in found if one is not None]
 
 
 def _write_entries(

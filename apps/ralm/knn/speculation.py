@@ -74,8 +74,8 @@ class KnnSpeculation:
         self._config = config
         self._speculation = speculation
         self._stats = stats
-        # Neighbours beyond the k that are mixed cost next to nothing, as long as they need not be the nearest.
-        self._brought = DEPTH if speculation.prefetch > 1 else 1
+        # Neighbours beyond the k that are mixed cost next to nothing.
+        self._brought = max(config.k, DEPTH) if speculation.prefetch > 1 else config.k
 
     def write(self, rows: Sequence[KnnRow]) -> None:
         """Write all rows to their ends. Errors of the datastore are raised here; no thread outlives the call."""
@@ -126,7 +126,7 @@ class KnnSpeculation:
 
     def _retrieve(self, queries: np.ndarray) -> list[Neighbours]:
         """Ask the datastore in the middle of a pass."""
-        found, spent = self._search(queries)
+        found, spent = self._search(queries, self._config.k)
         self.scheduler.fit.record_alone(len(found), spent)
         self._stats.seconds.search += spent.seconds
         self._stats.calls += 1
@@ -180,9 +180,9 @@ class KnnSpeculation:
 
         return lookup
 
-    def _search(self, queries: np.ndarray, brought: int = 0) -> tuple[list[Neighbours], Spent]:
+    def _search(self, queries: np.ndarray, k: int) -> tuple[list[Neighbours], Spent]:
         with Spent.measured() as spent:
-            found = self._datastore.search(queries, self._config.k, brought)
+            found = self._datastore.search(queries, k)
         return found, spent
 
     def _result(self, future: Future[tuple[list[Neighbours], Spent]], writing: float) -> list[Neighbours]:
