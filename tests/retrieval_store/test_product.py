@@ -18,17 +18,15 @@ def scattered(count: int, dimension: int = 3) -> Floats:
     return np.sort(rng.standard_normal((count, dimension)).astype(np.float32), axis=0)[::-1].copy()
 
 
-@pytest.mark.parametrize("pieces", [(128, 64, 32), (32,), ()])
 @pytest.mark.parametrize("k", [1, 40, 900])
 @pytest.mark.parametrize("is_squared", [True, False])
 @pytest.mark.parametrize("is_filtered", [True, False])
 def test_a_product_over_blocks_finds_all_that_may_be_among_the_nearest_vectors(
-    monkeypatch: pytest.MonkeyPatch, k: int, is_squared: bool, pieces: tuple[int, ...], is_filtered: bool
+    monkeypatch: pytest.MonkeyPatch, k: int, is_squared: bool, is_filtered: bool
 ) -> None:
-    """Blocks smaller than what is asked for, which no piece divides evenly, and nearer vectors in later ones."""
+    """Blocks smaller than what is asked for, and nearer vectors in later ones."""
     monkeypatch.setattr(product, "_BLOCK", 72)
     monkeypatch.setattr(product, "_QUERIES", 3)
-    monkeypatch.setattr(product, "_PIECES", pieces)
     vectors = scattered(900)
     vectors[::7] *= np.float32(1 + 2.0**-22)
     queries = np.float32(3.0) * np.random.default_rng(1).standard_normal((5, 3)).astype(np.float32)

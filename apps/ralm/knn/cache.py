@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 
 from retrieval.storage.metric import Floats, Metric
 from retrieval.storage.vectors import Labels
@@ -19,18 +20,19 @@ _METRIC = Metric("l2")
 
 
 class NeighbourCache:
-    """At most about `capacity` entries, the newest staying; `following` entries come with each hit."""
+    """At most `capacity` entries, the newest staying; `following` entries come with each hit."""
 
     def __init__(self, datastore: Datastore, following: int, capacity: int = 65_536) -> None:
         self._datastore = datastore
         self._steps = np.arange(following + 1)
-        self._capacity = capacity
-        self._labels: Labels = np.empty(0, dtype=np.int64)
-        self._keys: Floats = np.empty((0, datastore.dimension), dtype=np.float32)
-        self._squares: Floats = np.empty(0, dtype=np.float32)
+        # Rings: `_next` is where the next entry goes. Memory that was never written takes no room.
+        self._labels: Labels = np.empty(capacity, dtype=np.int64)
+        self._keys = torch.empty(capacity, datastore.dimension)
+        self._squares: Floats = np.empty(capacity, dtype=np.float32)
+        self._count = self._next = 0
 
     def __len__(self) -> int:
-        return len(self._labels)
+        return self._count
 
     def add(self, found: Sequence[Neighbours]) -> None:
         """Take in hits and what follows them."""
@@ -38,14 +40,16 @@ class NeighbourCache:
             return
         hits = np.concatenate([one.labels for one in found])
         wanted = np.unique((hits[:, None] + self._steps).ravel())
-        new = np.setdiff1d(wanted[wanted < len(self._datastore)], self._labels)
-        if not len(new):
-            return
+        new = np.setdiff1d(wanted[wanted < len(self._datastore)], self._labels[: len(self)])
+        capacity = len(self._labels)
+        new = new[-capacity:]
+        places = (self._next + np.arange(len(new))) % capacity
         keys = self._datastore.keys[new].astype(np.float32)
-        kept = slice(max(0, len(self) + len(new) - self._capacity), None)
-        self._labels = np.concatenate([self._labels, new])[kept]
-        self._keys = np.concatenate([self._keys, keys])[kept]
-        self._squares = np.concatenate([self._squares, np.einsum("nd,nd->n", keys, keys)])[kept]
+        self._labels[places] = new
+        self._keys.numpy()[places] = keys
+        self._squares[places] = np.einsum("nd,nd->n", keys, keys)
+        self._next = (self._next + len(new)) % capacity
+        self._count = min(self._count + len(new), capacity)
 
     def search(self, queries: Floats, k: int) -> list[Neighbours]:
         """The k nearest cached entries of each row of `queries` [Q, D]; fewer where fewer are here."""
@@ -54,9 +58,10 @@ class NeighbourCache:
     def _nearest(self, query: Floats, k: int) -> Neighbours:
         near = np.arange(len(self))
         if len(self) > 2 * k:
-            # Rounding may cost a neighbour at the edge here, which only costs a guess.
-            rough = self._squares - 2 * (self._keys @ query)
-            near = np.argpartition(rough, k)[:k]
-        labels, distances = self._labels[near], _METRIC.scores(query, self._keys[near])
+            # Rounding may cost a neighbour at the edge here, which only costs a guess. Not numpy's product, whose
+            # threads would keep spinning while the model writes.
+            products = self._keys[: len(self)] @ torch.from_numpy(query)
+            near = np.argpartition(self._squares[: len(self)] - 2 * products.numpy(), k)[:k]
+        labels, distances = self._labels[near], _METRIC.scores(query, self._keys.numpy()[near])
         order = np.lexsort((labels, distances))[:k]
         return Neighbours(labels[order], self._datastore.tokens[labels[order]], distances[order])
