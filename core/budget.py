@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from core.ledger import Ledger
 from core.types import DraftTree
 
 #: Before anything is measured: a pass over so many queries costs twice a pass over one. A GPU reads all weights for
@@ -49,8 +50,11 @@ class Budget(Protocol):
         """How many of its first nodes each row verifies in the next pass; 0 is plain decoding."""
         ...
 
-    def record(self, num_rows: int, num_queries: int, num_tokens: int, seconds: float) -> None:
-        """A pass over `num_rows` rows with `num_queries` queries in all wrote so many tokens in so long."""
+    def record(
+        self, num_rows: int, num_queries: int, num_tokens: int, seconds: float, drafting: float = 0.0
+    ) -> None:
+        """A pass over `num_rows` rows with `num_queries` queries in all wrote so many tokens in so many seconds, and
+        so many more went into drafts."""
         ...
 
 
@@ -66,7 +70,9 @@ class FixedBudget:
     def choose(self, trees: Seq[DraftTree]) -> Seq[int]:
         return [self.num_nodes] * len(trees)
 
-    def record(self, num_rows: int, num_queries: int, num_tokens: int, seconds: float) -> None:
+    def record(
+        self, num_rows: int, num_queries: int, num_tokens: int, seconds: float, drafting: float = 0.0
+    ) -> None:
         """Nothing to learn."""
 
 
@@ -196,7 +202,8 @@ class TokenRate:
 
 class MeasuredBudget:
     """Verifies what yields more tokens than the same time yields elsewhere, so a loaded engine falls back to plain
-    decoding by itself.
+    decoding by itself. Where drafts have cost more than they brought, making them and verifying them together, none
+    are asked for during a while, which is longer every time (`can_rest=False`: never).
 
     The number of nodes maximises expected tokens less seconds times the rate of late (Dinkelbach's method for a
     ratio of sums, one step a pass). A pass's own rate would be the wrong measure: sure drafts make it high, and
@@ -216,9 +223,13 @@ class MeasuredBudget:
         doubling: int = ASSUMED_DOUBLING["cpu"],
         max_nodes: int = 127,
         max_queries: int = 4096,
+        can_rest: bool = True,
     ) -> None:
         self.times = PassTimes(doubling)
         self.rates = TokenRate()
+        # By the size of the batch (its bit length): what pays for one row need not pay for many.
+        self.ledgers: dict[int, Ledger] = {}
+        self._can_rest = can_rest
         self._bucket = bucket
         self._flat_bucket = flat_bucket
         self._max_nodes = max_nodes
@@ -226,6 +237,8 @@ class MeasuredBudget:
         self._widths = sorted({self._bucket(q) for q in range(1, max_nodes + 2)})
 
     def limit(self, num_rows: int) -> int:
+        if self._ledger(num_rows).resting:
+            return 0
         return max(1, min(self._max_nodes, self._max_queries // num_rows))
 
     def choose(self, trees: Seq[DraftTree]) -> Seq[int]:
@@ -276,9 +289,33 @@ class MeasuredBudget:
         enough = [option for option, own in zip(timed, worth, strict=True) if own >= least]
         return max(enough, key=lambda option: gains[option[0]] - 0.5 * rate * option[1])[0]
 
-    def record(self, num_rows: int, num_queries: int, num_tokens: int, seconds: float) -> None:
-        if self.times.record(num_rows, num_queries, seconds):
-            self.rates.record(num_rows, num_tokens, seconds)
+    def record(
+        self, num_rows: int, num_queries: int, num_tokens: int, seconds: float, drafting: float = 0.0
+    ) -> None:
+        if not self.times.record(num_rows, num_queries, seconds):
+            return
+        self.rates.record(num_rows, num_tokens, seconds + drafting)
+        if self._can_rest:
+            self._judge(num_rows, num_tokens - num_rows, seconds + drafting)
+
+    def _judge(self, num_rows: int, num_accepted: int, seconds: float) -> None:
+        """Hold against drafting what the step took longer than a plain one."""
+        ledger = self._ledger(num_rows)
+        if ledger.resting:
+            ledger.rest(num_rows)
+            return
+        plain = self.times.predict(num_rows, self._plain_queries(num_rows))
+        ledger.record(num_accepted, num_accepted, num_rows)
+        ledger.seconds += seconds - plain
+        ledger.judge(plain / num_rows)
+
+    def _ledger(self, num_rows: int) -> Ledger:
+        return self.ledgers.setdefault(num_rows.bit_length(), Ledger())
+
+    def _plain_queries(self, num_rows: int) -> int:
+        """Queries of a pass without drafts."""
+        flat = self._flat_bucket if num_rows > 1 else None
+        return num_rows * self._bucket(1) if flat is None else flat(num_rows)
 
 
 def _falling(tree: DraftTree) -> np.ndarray:

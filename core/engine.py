@@ -193,6 +193,7 @@ class Engine:
         clock, started = self._clock, self._work_time()
         with clock.phase("propose"):
             trees = self._propose(rows)
+        proposed = self._work_time()
         with clock.phase("pack"):
             packed = [
                 PackedRow(row.cache_len, row.tokens[-1:], tree) for row, tree in zip(rows, trees, strict=True)
@@ -202,10 +203,6 @@ class Engine:
             output = self.target.forward(batch, need_hidden=self._needs_hidden(rows))
         with clock.phase("sample"):
             verdicts = self.chooser.choose(rows, trees, output)
-        if not output.is_cold:
-            # The loop's own time counts too: it is saved with every pass that is saved.
-            num_tokens = sum(1 + len(verdict.path) for verdict in verdicts)
-            self.budget.record(len(rows), len(output.logits), num_tokens, self._work_time() - started)
         with clock.phase("commit"):
             for slot, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
                 self.target.commit(slot, row.cache_len + 1, verdict.path)
@@ -213,9 +210,15 @@ class Engine:
             for row, tree, verdict in zip(rows, trees, verdicts, strict=True):
                 self._accept(row, tree, verdict)
         self.stats.target_calls += 1
+        # The loop's own time counts too: it is saved with every pass that is saved.
+        passed = self._work_time()
         with clock.phase("observe"):
             self.drafter.observe(rows, trees, verdicts, output)
+            drafting = self._work_time() - passed + proposed - started
             self._remove([row for row in rows if row.finish_reason is not None])
+        if not output.is_cold:
+            num_tokens = sum(1 + len(verdict.path) for verdict in verdicts)
+            self.budget.record(len(trees), len(output.logits), num_tokens, passed - proposed, drafting)
 
     def _propose(self, rows: list[Sequence]) -> list[DraftTree]:
         limit = self.budget.limit(len(rows))

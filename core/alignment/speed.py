@@ -60,7 +60,7 @@ def times_plain(
 
     Returns for each draft: `times`, the total wall-clock time of plain decoding over its own, `times_cpu`, the same of
     CPU time, `tokens_per_pass` and `identical`, the share of equal outputs. Times are medians over the rounds, group of
-    prompts by group. Drafting is paced as in any engine: it rests while it costs more than it saves.
+    prompts by group. The budget is that of any engine: drafting rests while it costs more than it saves.
     """
     params = SamplingParams(temperature=temperature, max_new_tokens=max_new_tokens)
     requests = [Request(prompt, params=params) for prompt in prompts]

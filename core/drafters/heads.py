@@ -11,7 +11,6 @@ import torch
 from core.drafters.base import Drafter
 from core.drafters.medusa_heads import MedusaHeads
 from core.drafters.model_parts import ModelParts
-from core.drafters.pace import Pace
 from core.drafters.product_tree import ProductTrees
 from core.drafters.ranking import Ranking, Spot, rank
 from core.targets.base import PassOutput, Target
@@ -22,8 +21,7 @@ class Heads(Drafter):
     """The likeliest nodes of the product of all heads' `num_candidates` first guesses: what a head guesses hangs on
     the place alone, so every guess at one place may stand behind every guess at the place before.
 
-    `model` is a folder with trained `MedusaHeads`, or those heads. Where guessing costs more than it saves it rests for
-    a while (`is_paced=False`: never). Memory: theirs, and a hidden state for each row.
+    `model` is a folder with trained `MedusaHeads`, or those heads. Memory: theirs, and a hidden state for each row.
     Raises ValueError for heads that were trained for another target.
     """
 
@@ -37,7 +35,6 @@ class Heads(Drafter):
         model: str | Path | MedusaHeads,
         *,
         num_candidates: int = 4,
-        is_paced: bool = True,
     ) -> None:
         if num_candidates < 1:
             raise ValueError(f"{num_candidates=} must be at least 1")
@@ -54,18 +51,14 @@ class Heads(Drafter):
         self._num_candidates = num_candidates
         self._suppressed = torch.tensor(target.suppressed_token_ids, dtype=torch.int64, device=target.device)
         self._trees = ProductTrees(target.eos_token_ids)
-        self._pace = Pace(target.device, is_paced)
         # For each row, how many tokens it had when its hidden state was seen, and the state.
         self._seen: dict[int, tuple[int, torch.Tensor]] = {}
 
     def propose(self, rows: Seq[Sequence], max_nodes: Seq[int]) -> list[DraftTree]:
-        self._pace.begin()
         known = [row for row in rows if self._seen.get(row.id, (-1,))[0] == len(row.tokens)]
-        if self._pace.rests or not known or max(max_nodes) < 1:
+        if not known or max(max_nodes) < 1:
             return [EMPTY_TREE] * len(rows)
-        trees = self._grow(known, rows, max_nodes)
-        self._pace.proposed()
-        return trees
+        return self._grow(known, rows, max_nodes)
 
     def observe(
         self, rows: Seq[Sequence], trees: Seq[DraftTree], verdicts: Seq[Verdict], output: PassOutput
@@ -77,8 +70,6 @@ class Heads(Drafter):
         states = output.hidden[torch.tensor(places, device=output.hidden.device)]
         for row, state in zip(rows, states, strict=True):
             self._seen[row.id] = len(row.tokens), state
-        num_accepted = sum(len(verdict.path) for verdict in verdicts)
-        self._pace.finish(num_accepted + len(rows), num_accepted)
 
     def end(self, row: Sequence) -> None:
         self._seen.pop(row.id, None)

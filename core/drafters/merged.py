@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from core.drafters.base import Drafter
 from core.drafters.calibration import Calibration
 from core.drafters.growth import MIN_SCORE
-from core.drafters.ledger import Ledger
 from core.drafters.trials import tried
+from core.ledger import Ledger
 from core.targets.base import PassOutput
 from core.types import EMPTY_TREE, DraftTree, Sequence, Verdict
 

@@ -13,7 +13,6 @@ import torch
 from core.drafters.base import Drafter
 from core.drafters.draft_model import load_draft, same_tokens
 from core.drafters.draft_slots import OwnSlots, Place
-from core.drafters.pace import Pace
 from core.drafters.product_tree import ProductTrees
 from core.drafters.ranking import Ranking, Spot, rank
 from core.packing import PackedRow
@@ -28,7 +27,7 @@ class SpecDec(Drafter):
     `num_candidates` first guesses.
 
     `mask_token_id` is by default that of the model's tokenizer. Other than published, a mask sees those before it
-    only, so that any decoder can be used, with its cache. `is_paced` is that of `TreeDrafter`. Memory: the model, and
+    only, so that any decoder can be used, with its cache. Memory: the model, and
     its cache for the rows that run and `max_parked` others. Raises ValueError for a model of another kind, for
     another vocabulary and where no mask is known.
     """
@@ -41,7 +40,6 @@ class SpecDec(Drafter):
         mask_token_id: int | None = None,
         block_size: int = 6,
         num_candidates: int = 3,
-        is_paced: bool = True,
         max_parked: int | None = None,
         dtype: str | None = None,
     ) -> None:
@@ -59,7 +57,6 @@ class SpecDec(Drafter):
         self._num_candidates = num_candidates
         self._slots = OwnSlots(draft, max_parked)
         self._trees = ProductTrees(target.eos_token_ids)
-        self._pace = Pace(target.device, is_paced)
         self._shared_vocab = min(target.vocab_size, draft.vocab_size)
         banned = [token for token in target.suppressed_token_ids if token < self._shared_vocab]
         self._banned = torch.tensor(banned, dtype=torch.int64, device=draft.device)
@@ -74,14 +71,12 @@ class SpecDec(Drafter):
         self._slots.begin(row)
 
     def propose(self, rows: Seq[Sequence], max_nodes: Seq[int]) -> list[DraftTree]:
-        self._pace.begin()
         trees: dict[int, DraftTree] = {}
-        if not self._pace.rests and max(max_nodes) > 0:
+        if max(max_nodes) > 0:
             limits = {row.id: limit for row, limit in zip(rows, max_nodes, strict=True)}
             places = self._slots.places(rows)
             if places:
                 trees = self._fill(places, limits)
-            self._pace.proposed()
         return [trees.get(row.id, EMPTY_TREE) for row in rows]
 
     def observe(
@@ -89,8 +84,6 @@ class SpecDec(Drafter):
     ) -> None:
         self._trees.learn(trees, verdicts)
         self._slots.settle(rows)
-        num_accepted = sum(len(verdict.path) for verdict in verdicts)
-        self._pace.finish(num_accepted + len(rows), num_accepted)
 
     def end(self, row: Sequence) -> None:
         self._slots.end(row)

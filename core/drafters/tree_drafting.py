@@ -26,8 +26,7 @@ _MAX_RANK, _MAX_DEPTH = 3, 8
 
 class TreeDrafter(Drafter):
     """At each level the likeliest `width` new nodes are asked for what follows them, and up to `num_children` guesses
-    are taken from each; down to `max_depth`. With `is_paced`, levels that are not worth their pass are left out, and
-    drafting rests while it costs more than it saves.
+    are taken from each; down to `max_depth`. With `is_paced`, levels that are not worth their pass are left out.
 
     Under the rule `speculative_sampling` tokens are drawn from the draft model's own distribution, which goes with
     them (Leviathan et al. 2211.17192). A node's place in the tree then hangs on no token at its place or below, or
@@ -64,7 +63,7 @@ class TreeDrafter(Drafter):
 
     @abstractmethod
     def draft(self, rows: Seq[Sequence], max_nodes: Seq[int]) -> Seq[Beam]:
-        """Grown beams of the rows that can be drafted for (`grow`); not called while drafting rests."""
+        """Grown beams of the rows that can be drafted for (`grow`); not called where none is asked for."""
 
     def read_verification(self, rule: str) -> None:
         self.is_textbook = rule == "speculative_sampling"
@@ -72,17 +71,15 @@ class TreeDrafter(Drafter):
     def propose(self, rows: Seq[Sequence], max_nodes: Seq[int]) -> list[DraftTree]:
         self.pace.begin()
         beams: dict[int, Beam] = {}
-        if not self.pace.rests and max(max_nodes) > 0:
+        if max(max_nodes) > 0:
             beams = {beam.row.id: beam for beam in self.draft(rows, max_nodes)}
-            self.pace.proposed()
         return [beams[row.id].build() if row.id in beams else EMPTY_TREE for row in rows]
 
     def observe(
         self, rows: Seq[Sequence], trees: Seq[DraftTree], verdicts: Seq[Verdict], output: PassOutput
     ) -> None:
         self.calibration.record_all(tried(trees, verdicts))
-        num_accepted = sum(len(verdict.path) for verdict in verdicts)
-        self.pace.finish(num_accepted + len(rows), num_accepted)
+        self.pace.finish(sum(len(verdict.path) + 1 for verdict in verdicts))
 
     def grow(self, beams: Seq[Beam], first: torch.Tensor, deeper: Callable[[], torch.Tensor]) -> None:
         """Level after level. `first` [beams with a frontier, V] are the logits behind the pending tokens, and

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from core import Engine, Request, SamplingParams
 from core.budget import MeasuredBudget, PassTimes
+from core.ledger import REST, TRIAL
 from core.types import DraftTree
+from core.types import Sequence as Row
 from tests.core.models import repetitive, target_of, word_tokenizer
 from tests.core.scripted import Scripted
 
@@ -199,7 +201,7 @@ def test_the_engine_stops_drafting_when_its_passes_turn_out_to_cost_more(
     # Unscored trees count as certain, so the times alone must talk the budget out of them.
     record = engine.budget.record
     monkeypatch.setattr(
-        engine.budget, "record", lambda rows, q, tokens, seconds: record(rows, q, tokens, 0.001 * q**1.5)
+        engine.budget, "record", lambda rows, q, tokens, *seconds: record(rows, q, tokens, 0.001 * q**1.5)
     )
     engine.generate([Request(prompt)], SamplingParams(max_new_tokens=60))
     drafted = engine.stats.drafted
@@ -266,3 +268,62 @@ def test_where_every_query_costs_its_share_drafting_is_given_up_though_plain_dec
         if step >= 200:
             seconds, tokens = seconds + 0.001 * size, tokens + written
     assert seconds / tokens < 1.05 * 0.001
+
+
+def spent(budget: MeasuredBudget, num_rows: int, accepted: float, drafting: float, steps: int) -> list[int]:
+    """Steps of 10 ms with 4 nodes a row where drafts are asked for, and the limits that were given."""
+    limits = []
+    for _ in range(steps):
+        limits.append(budget.limit(num_rows))
+        if limits[-1]:
+            budget.record(num_rows, num_rows * 5, int(num_rows * (1 + accepted)), 0.01, drafting)
+        else:
+            budget.record(num_rows, num_rows, num_rows, 0.009)
+    return limits
+
+
+def test_drafting_that_costs_more_than_it_saves_rests_for_longer_every_time() -> None:
+    budget = MeasuredBudget(bucket)
+    limits = spent(budget, 1, accepted=1, drafting=0.02, steps=2 * (TRIAL + 1) + 3 * REST)
+    awake = [step for step, limit in enumerate(limits) if limit]
+    assert len(awake) < 3 * TRIAL
+    again = next(step for step in awake if step > awake[0] + REST)
+    assert again - TRIAL == pytest.approx(REST, abs=3)
+    assert not any(limits[-REST:])
+
+
+def test_drafting_that_saves_more_than_it_costs_never_rests() -> None:
+    assert all(spent(MeasuredBudget(bucket), 1, accepted=4, drafting=0.02, steps=10 * TRIAL))
+
+
+def test_what_does_not_pay_for_many_rows_goes_on_for_one() -> None:
+    budget = MeasuredBudget(bucket)
+    assert not all(spent(budget, 8, accepted=0, drafting=0.02, steps=TRIAL))
+    assert all(spent(budget, 1, accepted=4, drafting=0.02, steps=TRIAL))
+
+
+def test_a_budget_that_cannot_rest_goes_on_asking() -> None:
+    budget = MeasuredBudget(bucket, can_rest=False)
+    assert all(spent(budget, 1, accepted=0, drafting=1.0, steps=10 * TRIAL))
+
+
+def test_the_engine_asks_a_drafter_that_takes_long_for_nothing_less_and_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prompt = repetitive(12, seed=0)
+    target = target_of("llama")
+    target.eos_token_ids = frozenset()
+    drafter = Scripted({tuple(prompt): []}, size=12)
+    engine = Engine(target, word_tokenizer(), drafter, max_rows=1)
+    now, propose, asked = [0.0], drafter.propose, []
+    # Each look at the clock is 1 ms later, and drafting takes a second.
+    monkeypatch.setattr(engine, "_work_time", lambda: now.append(now[-1] + 0.001) or now[-1])
+
+    def slowly(rows: Sequence[Row], max_nodes: Sequence[int]) -> list[DraftTree]:
+        asked.append(max(max_nodes) > 0)
+        now.append(now[-1] + asked[-1])
+        return propose(rows, max_nodes)
+
+    monkeypatch.setattr(drafter, "propose", slowly)
+    engine.generate([Request(prompt)], SamplingParams(max_new_tokens=100))
+    assert sum(asked) < 2 * TRIAL < len(asked)

@@ -42,13 +42,13 @@ def options_for(name: str, target: Target) -> dict[str, Any]:
     if name in ("early_exit", "layer_skip"):
         return drafting
     if name == "spec_dec":
-        return {"model": relative_of(target), "mask_token_id": UNK, "is_paced": False}
+        return {"model": relative_of(target), "mask_token_id": UNK}
     if name == "text_draft_model":
         return {"model": stranger_to(target), "tokenizer": shuffled_tokenizer(), **drafting}
     if name == "eagle":
         return {"model": eagle_head(target), **drafting}
     if name == "heads":
-        return {"model": medusa_heads(target), "is_paced": False}
+        return {"model": medusa_heads(target)}
     return {}
 
 

@@ -63,7 +63,7 @@ def test_heads_read_the_hidden_state_behind_the_last_token(kind: str) -> None:
     asked = requests(SAMPLING["greedy"], 5)
     target = target_of(KINDS[kind])
     checked = (
-        CheckedHeads(target, medusa_heads(target, shares_output=True), is_paced=False),
+        CheckedHeads(target, medusa_heads(target, shares_output=True)),
         CheckedEagle(target, eagle_head(target), is_paced=False),
     )
     for drafter in checked:

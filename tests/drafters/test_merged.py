@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from core import drafters
 from core.drafters.base import Drafter
-from core.drafters.ledger import LONGEST_REST, REST, TRIAL, Ledger
 from core.drafters.merged import Merged
 from core.drafters.sam import Sam
 from core.drafters.token_recycling import TokenRecycling
 from core.drafters.tree_builder import TreeBuilder
+from core.ledger import LONGEST_REST, REST, TRIAL, Ledger
 from core.targets.base import PassOutput
 from core.types import EMPTY_TREE, DraftTree, Sequence, Verdict
 from core.verification import walk

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from core import SamplingParams
-from core.drafters.ledger import TRIAL
 from core.drafters.pace import Pace
 from core.drafters.ranking import Spot, draw, middle_of, rank, step_of
 from core.sampling import perturbed_scores, probabilities
@@ -88,21 +87,12 @@ def paced(num_accepted: int, draft_seconds: float, num_steps: int, is_on: bool =
     clock = pace._clock = Clock()
     for _ in range(num_steps):
         pace.begin()
-        if not pace.rests:
-            for _ in range(2):
-                clock.now += draft_seconds / 2
-                pace.passed()
-            pace.proposed()
+        for _ in range(2):
+            clock.now += draft_seconds / 2
+            pace.passed()
         clock.now += 1.0
-        pace.finish(1 + num_accepted, num_accepted)
+        pace.finish(1 + num_accepted)
     return pace
-
-
-def test_drafting_rests_where_it_costs_more_than_it_saves() -> None:
-    assert paced(num_accepted=1, draft_seconds=1.5, num_steps=TRIAL + 1).rests
-    assert paced(num_accepted=0, draft_seconds=0.1, num_steps=TRIAL + 1).rests
-    assert not paced(num_accepted=1, draft_seconds=0.5, num_steps=5 * TRIAL).rests
-    assert not paced(num_accepted=0, draft_seconds=5.0, num_steps=5 * TRIAL, is_on=False).rests
 
 
 def test_a_level_that_is_not_worth_its_pass_is_left_out() -> None:

@@ -55,7 +55,6 @@ def test_a_block_is_filled_in_behind_the_text_whatever_came_before(kind: str) ->
         mask_token_id=UNK,
         block_size=4,
         num_candidates=2,
-        is_paced=False,
     )
     drafter.stock = build(KINDS[kind])
     drafted = Engine(target, word_tokenizer(), drafter, max_rows=3, budget=FixedBudget(6))

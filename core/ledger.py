@@ -1,4 +1,4 @@
-"""Whether a drafter earns its keep beside others: the tokens that only it found, against the time it takes.
+"""Whether drafting earns its keep: the tokens that it brought, against the time it took.
 
 Knows counts and seconds. Does not know drafters.
 """
@@ -12,7 +12,7 @@ REST, LONGEST_REST = 96, 1536
 
 
 class Ledger:
-    """Of one drafter: what it gained and cost while awake, and for how many steps it rests."""
+    """What a drafter gained and cost while awake, and for how many steps it rests."""
 
     def __init__(self) -> None:
         self.claimed = 0.0
@@ -23,7 +23,7 @@ class Ledger:
         self._rest = REST
 
     def record(self, claimed: int, gained: int, steps: int = 1) -> None:
-        """Steps awake: accepted tokens among its guesses, and those that no other drafter had."""
+        """Steps awake: accepted tokens among its guesses, and those that would not have been had without it."""
         self.claimed += claimed
         self.gained += gained
         self.steps += steps
