@@ -5,6 +5,7 @@ Knows measured pass times and estimated acceptance. Does not know drafters or mo
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from typing import NamedTuple, Protocol
@@ -228,7 +229,7 @@ class MeasuredBudget:
         self.times = PassTimes(doubling)
         self.rates = TokenRate()
         # By the size of the batch (its bit length): what pays for one row need not pay for many.
-        self.ledgers: dict[int, Ledger] = {}
+        self.ledgers: defaultdict[int, Ledger] = defaultdict(Ledger)
         self._can_rest = can_rest
         self._bucket = bucket
         self._flat_bucket = flat_bucket
@@ -237,7 +238,7 @@ class MeasuredBudget:
         self._widths = sorted({self._bucket(q) for q in range(1, max_nodes + 2)})
 
     def limit(self, num_rows: int) -> int:
-        if self._ledger(num_rows).resting:
+        if self.ledgers[num_rows.bit_length()].resting:
             return 0
         return max(1, min(self._max_nodes, self._max_queries // num_rows))
 
@@ -300,7 +301,7 @@ class MeasuredBudget:
 
     def _judge(self, num_rows: int, num_accepted: int, seconds: float) -> None:
         """Hold against drafting what the step took longer than a plain one."""
-        ledger = self._ledger(num_rows)
+        ledger = self.ledgers[num_rows.bit_length()]
         if ledger.resting:
             ledger.rest(num_rows)
             return
@@ -308,9 +309,6 @@ class MeasuredBudget:
         ledger.record(num_accepted, num_accepted, num_rows)
         ledger.seconds += seconds - plain
         ledger.judge(plain / num_rows)
-
-    def _ledger(self, num_rows: int) -> Ledger:
-        return self.ledgers.setdefault(num_rows.bit_length(), Ledger())
 
     def _plain_queries(self, num_rows: int) -> int:
         """Queries of a pass without drafts."""

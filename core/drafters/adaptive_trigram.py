@@ -91,6 +91,8 @@ class AdaptiveTrigram(Drafter):
         self._lag = lag
         self._seen: list[_Seen] = []
         self._tables: dict[int, TrigramTable] = {}
+        # Rows whose prompts were not read: a prompt is read when the first draft is asked for.
+        self._unread: set[int] = set()
         # The last two tokens of each row when its tree was made: the context of the pass's first logits.
         self._contexts: dict[int, tuple[int, int]] = {}
         self._calibration = Calibration(_prior)
@@ -99,15 +101,15 @@ class AdaptiveTrigram(Drafter):
     def begin(self, row: Sequence) -> None:
         if self._seen:
             self._learn()
-        table = self._tables[row.id] = self.table if self._scope == "engine" else self.table.copy()
+        self._tables[row.id] = self.table if self._scope == "engine" else self.table.copy()
         if self._prompt_weight:
-            table.read(row.prompt_ids, self._prompt_weight)
+            self._unread.add(row.id)
 
     def propose(self, rows: Seq[Sequence], max_nodes: Seq[int]) -> list[DraftTree]:
         trees = []
         for row, limit in zip(rows, max_nodes, strict=True):
             context = self._contexts[row.id] = (row.tokens[-2] if len(row.tokens) > 1 else -1, row.tokens[-1])
-            trees.append(self._grow(self._tables[row.id], context, limit) if limit > 0 else EMPTY_TREE)
+            trees.append(self._grow(self._table(row), context, limit) if limit > 0 else EMPTY_TREE)
         return trees
 
     def observe(
@@ -122,6 +124,15 @@ class AdaptiveTrigram(Drafter):
     def end(self, row: Sequence) -> None:
         self._tables.pop(row.id)
         self._contexts.pop(row.id, None)
+        self._unread.discard(row.id)
+
+    def _table(self, row: Sequence) -> TrigramTable:
+        """What drafts for a row are made from."""
+        table = self._tables[row.id]
+        if row.id in self._unread:
+            self._unread.remove(row.id)
+            table.read(row.prompt_ids, self._prompt_weight)
+        return table
 
     def _gather(self, rows: Seq[Sequence], trees: Seq[DraftTree], output: PassOutput) -> None:
         """Keep what a pass showed, and learn from the passes kept when there are enough."""
