@@ -297,7 +297,9 @@ class MeasuredBudget:
             return
         self.rates.record(num_rows, num_tokens, seconds + drafting)
         if self._can_rest:
-            self._judge(num_rows, num_tokens - num_rows, seconds + drafting)
+            # A machine that stood still for a moment tells nothing about drafts.
+            usual = self.times.predict(num_rows, num_queries)
+            self._judge(num_rows, num_tokens - num_rows, min(seconds, _OUTLIER * usual) + drafting)
 
     def _judge(self, num_rows: int, num_accepted: int, seconds: float) -> None:
         """Hold against drafting what the step took longer than a plain one."""

@@ -16,6 +16,8 @@ from .latencies import RECENT, Latencies, LatencyFit
 
 #: Guessing must promise this much over plain retrieval, for what the model of it leaves out: threads, lookups.
 _WORTHWHILE = 1.05
+#: Guesses that a hit rate is estimated from, at least.
+_ENOUGH = 16
 #: A stride this much below the best one, of more steps than a verification takes, lies past it: longer ones are worse.
 _PAST = 0.9
 #: Verifications after which guessing is compared with what plain retrieval took, and those that it then sits out.
@@ -31,10 +33,12 @@ class Plan(NamedTuple):
 
 
 class HitRate:
-    """g: the probability that a guess is right, estimated over the last verifications."""
+    """g: the probability that a guess is right, estimated over the last verifications, as many more as it takes to
+    have `_ENOUGH` guesses: with one each, five say nothing (the paper takes them all the same)."""
 
     def __init__(self, config: SpeculationConfig) -> None:
-        self._recent: deque[tuple[int, int]] = deque(maxlen=config.window)
+        self._enough = 0 if config.as_published else _ENOUGH
+        self._recent: deque[tuple[int, int]] = deque(maxlen=max(config.window, self._enough))
         self._config = config
 
     def record(self, matched: int, missed: int) -> None:
@@ -43,9 +47,12 @@ class HitRate:
 
     @property
     def value(self) -> float:
-        recent = list(self._recent)
-        hits = sum(matched for matched, _ in recent) + self._config.prior_hits
-        misses = sum(missed for _, missed in recent)
+        hits, misses = 0.0, 0
+        for number, (matched, missed) in enumerate(reversed(list(self._recent))):
+            if number >= self._config.window and hits + misses >= self._enough:
+                break
+            hits, misses = hits + matched, misses + missed
+        hits += self._config.prior_hits
         return min(hits / (hits + misses) if hits + misses else 0.0, self._config.max_hit_rate)
 
 

@@ -302,6 +302,13 @@ def test_what_does_not_pay_for_many_rows_goes_on_for_one() -> None:
     assert all(spent(budget, 1, accepted=4, drafting=0.02, steps=TRIAL))
 
 
+def test_a_machine_that_stood_still_for_a_moment_makes_no_drafter_rest() -> None:
+    budget = MeasuredBudget(bucket)
+    assert all(spent(budget, 8, accepted=3, drafting=0.001, steps=2 * TRIAL))
+    budget.record(8, 40, 32, 5.0, 0.001)
+    assert all(spent(budget, 8, accepted=3, drafting=0.001, steps=2 * TRIAL))
+
+
 def test_a_budget_that_cannot_rest_goes_on_asking() -> None:
     budget = MeasuredBudget(bucket, can_rest=False)
     assert all(spent(budget, 1, accepted=0, drafting=1.0, steps=10 * TRIAL))

@@ -185,6 +185,16 @@ def test_the_hit_rate_forgets_and_is_capped() -> None:
     assert HitRate(SpeculationConfig.paper()).value == 0
 
 
+def test_a_hit_rate_of_single_guesses_comes_from_more_of_them_than_the_window() -> None:
+    """Five right ones in a row are nothing rare where six in ten are right."""
+    ours, published = HitRate(SpeculationConfig(prior_hits=0)), HitRate(SpeculationConfig.paper())
+    for rate in (ours, published):
+        for is_right in [0] * 20 + [1, 0] * 6 + [1] * 5:
+            rate.record(is_right, 1 - is_right)
+    assert ours.value == pytest.approx((5 + 5) / 16)
+    assert published.value == 0.6  # all right, capped
+
+
 def test_without_the_scheduler_the_stride_stays() -> None:
     scheduler = Scheduler(SpeculationConfig(scheduler=False, steps=5, asynchronous=False))
     assert scheduler.plan() == Plan(5, False)
