@@ -94,15 +94,16 @@ def _nearest(
 ) -> list[Labels]:
     found = Candidates(k, margins)
     turned = torch.from_numpy(np.ascontiguousarray((-1 if squares is None else -2) * queries.T))
+    lengths = None if squares is None else torch.from_numpy(squares)
     count, size = len(vectors) if among is None else len(among), _block(len(queries))
     room = torch.empty(min(size, count), len(queries))
     for start in range(0, count, size):
         block = slice(start, start + size) if among is None else among[start : start + size]
         some = torch.from_numpy(vectors[block])
-        scores = torch.mm(some, turned, out=room[: len(some)]).numpy()
-        if squares is not None:
-            scores += squares[block, None]
-        found.add(start, scores)
+        scores = torch.mm(some, turned, out=room[: len(some)])
+        if lengths is not None:
+            scores += lengths[block, None]
+        found.add(start, scores.numpy())
     rows = found.rows()
     return rows if among is None else [among[places] for places in rows]
 
