@@ -1,4 +1,4 @@
-"""A bonus for the token that copies the source next: precision against recall.
+"""A bonus for the token that copies the source next: precision against recall. Below 0 it is a price, for more edits.
 
 Knows token ids and a pointer into the source; does not know words or the model. The pointer is a deterministic
 automaton over the token path, so every path has one state however it was reached: plain decoding, a chain of drafts
@@ -53,7 +53,7 @@ class Pointer(NamedTuple):
 
 @dataclass(eq=False)
 class Caution:
-    """A `LogitsTransform` that favours copying.
+    """A `LogitsTransform` that favours copying, or, with a bonus below 0, editing.
 
     `source_ids` are the decoder's tokens for the unchanged sentence, `end_ids` the tokens that may follow them
     at the end. The first `skip` tokens of the path (the prompt or the start token) are not part of the output.
@@ -66,8 +66,6 @@ class Caution:
     needs_hidden: bool = False
 
     def __post_init__(self) -> None:
-        if not self.bonus >= 0:
-            raise ValueError(f"caution={self.bonus} must be 0 (off) or greater")
         self._path: list[int] = []  # tokens behind `_states[1:]`
         self._states: list[Pointer] = [Pointer()]
 

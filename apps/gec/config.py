@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 
 from apps.drafter_options import read_options
@@ -28,8 +29,8 @@ class CorrectorConfig:
     """Everything that a `Corrector` can be told.
 
     `model` is a folder or hub id (None: the shipped one); `prompt` a template with `{text}` (None: what the model's
-    family wants); `caution` the bonus in logits for copying; `threads` torch's CPU threads (None: as they are);
-    `max_source_tokens` the size above which a sentence is corrected in pieces; `language` the one whose sentence
+    family wants); `caution` the bonus in logits for copying (below 0: for more edits); `threads` torch's CPU threads
+    (None: as they are); `max_source_tokens` the size above which a sentence is corrected in pieces; `language` the one whose sentence
     ends are looked for; `drafter_options` what the drafter needs besides, as `NAME=VALUE` texts. Raises ValueError,
     naming the value and the remedy.
     """
@@ -49,8 +50,8 @@ class CorrectorConfig:
     drafter_options: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if not 0 <= self.caution < float("inf"):
-            raise ValueError(f"caution={self.caution} must be 0 (off) or greater; 1 to 3 is a useful range")
+        if not isfinite(self.caution):
+            raise ValueError(f"caution={self.caution} must be a number: 1 to 3 for fewer edits, -1 for more")
         if not self.temperature >= 0:
             raise ValueError(f"temperature={self.temperature} must be 0 (greedy) or greater")
         if self.threads is not None and self.threads < 1:

@@ -66,8 +66,8 @@ class Corrector:
     """Corrects English grammar with any encoder-decoder or decoder-only model.
 
     Keyword names, which stay: `model` (folder or hub id; None: the shipped one), `drafter`, `device`, `dtype`,
-    `caution` (bonus in logits for copying the source: precision against recall), `prompt` (template with `{text}`),
-    `temperature`, `seed`, `threads`, `max_rows`, `max_source_tokens`, `language`, `drafter_options` (`NAME=VALUE`
+    `caution` (bonus in logits for copying the source: precision against recall; below 0 for more edits), `prompt`
+    (template with `{text}`), `temperature`, `seed`, `threads`, `max_rows`, `max_source_tokens`, `language`, `drafter_options` (`NAME=VALUE`
     texts), and `engine`, a running `core.Engine` to use instead of loading one. Raises ValueError for a setting or a
     model that cannot be.
     `stats` counts everything corrected so far.

@@ -29,7 +29,8 @@ class CorrectorOptions:
     ] = DEFAULTS.drafter
     drafter_option: DrafterOption = None
     caution: Annotated[
-        float, typer.Option(help="Logits added to copying the source: higher means fewer, surer edits.")
+        float,
+        typer.Option(help="Logits added to copying the source: 1 to 3 for fewer, surer edits, -1 for more."),
     ] = DEFAULTS.caution
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N.")] = DEFAULTS.device
     dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16, float16, int8.")] = DEFAULTS.dtype

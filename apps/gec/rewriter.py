@@ -106,7 +106,7 @@ class Rewriter:
             prompt,
             prediction=_encodable(line) if wrapped else None,
             params=params,
-            transform=self._caution(line, prompt) if self.config.caution > 0 else None,
+            transform=self._caution(line, prompt) if self.config.caution else None,
         )
 
     def _caution(self, line: str, prompt: list[int]) -> Caution:

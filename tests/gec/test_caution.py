@@ -81,6 +81,6 @@ def test_the_pointer_finds_its_way_back_after_an_edit(path: list[int], expected:
     assert list(caution.expected(fresh(source, path))) == expected
 
 
-def test_a_negative_caution_is_refused() -> None:
-    with pytest.raises(ValueError, match="caution=-1"):
-        Caution([1], (0,), -1)
+def test_below_zero_copying_has_a_price() -> None:
+    out = Caution([3, 4], (9,), -1.5).apply(torch.zeros(1, 10), [2], NOTHING, None)
+    assert out[0].tolist() == [-1.5 if token == 3 else 0.0 for token in range(10)]

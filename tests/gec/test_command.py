@@ -81,7 +81,7 @@ def test_a_byte_that_is_not_utf8_is_named_by_its_offset(tmp_path: Path) -> None:
         (["--file", "/nowhere/essay.txt"], "there is no file"),
         (["--file", "/"], "is a directory"),
         (["--file", "x", "text"], "give one of them"),
-        (["--caution", "-1", "text"], "caution=-1.0"),
+        (["--caution", "nan", "text"], "caution=nan"),
         (["--prompt", "grammar:", "text"], "{text}"),
         (["--model", "/nowhere/model", "text"], "no model at"),
         (["--model", __file__, "text"], "is a file"),

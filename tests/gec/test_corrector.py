@@ -123,7 +123,7 @@ def test_a_sentence_whose_line_break_has_no_place_is_corrected_line_by_line() ->
     assert len(engine.read) == 3
 
 
-@pytest.mark.parametrize("caution", [-1.0, float("inf"), float("nan")])
+@pytest.mark.parametrize("caution", [float("-inf"), float("inf"), float("nan")])
 def test_an_impossible_caution_is_refused(caution: float) -> None:
     with pytest.raises(ValueError, match="caution"):
         corrector(caution=caution)

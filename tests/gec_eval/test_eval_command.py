@@ -93,7 +93,7 @@ def test_nothing_to_score_is_a_failure(tmp_path: Path, folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("given", "words"),
-    [(["--limit", "0"], "Invalid value for '--limit'"), (["--caution", "-1"], "error: caution=-1.0")],
+    [(["--limit", "0"], "Invalid value for '--limit'"), (["--caution", "inf"], "error: caution=inf")],
 )
 def test_a_wrong_value_is_told_in_a_line(folder: Path, given: list[str], words: str) -> None:
     run = CliRunner().invoke(app, ["--data", str(folder), "--sets", "open", *given])
