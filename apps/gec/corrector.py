@@ -67,9 +67,9 @@ class Corrector:
 
     Keyword names, which stay: `model` (folder or hub id; None: the shipped one), `drafter`, `device`, `dtype`,
     `caution` (bonus in logits for copying the source: precision against recall; below 0 for more edits), `prompt`
-    (template with `{text}`), `temperature`, `seed`, `threads`, `max_rows`, `max_source_tokens`, `language`, `drafter_options` (`NAME=VALUE`
-    texts), and `engine`, a running `core.Engine` to use instead of loading one. Raises ValueError for a setting or a
-    model that cannot be.
+    (template with `{text}`), `temperature`, `seed`, `threads`, `max_rows`, `max_source_tokens`, `language`,
+    `drafter_options` (`NAME=VALUE` texts), and `engine`, a running `core.Engine` to use instead of loading one.
+    Raises ValueError for a setting or a model that cannot be.
     `stats` counts everything corrected so far.
     """
 
