@@ -31,8 +31,8 @@ class CorrectorConfig:
     `model` is a folder or hub id (None: the shipped one); `prompt` a template with `{text}` (None: what the model's
     family wants); `caution` the bonus in logits for copying (below 0: for more edits); `threads` torch's CPU threads
     (None: as they are); `max_source_tokens` the size above which a sentence is corrected in pieces; `language` the
-    one whose sentence ends are looked for; `drafter_options` what the drafter needs besides, as `NAME=VALUE` texts. Raises ValueError,
-    naming the value and the remedy.
+    one whose sentence ends are looked for; `drafter_options` what the drafter needs besides, as `NAME=VALUE` texts.
+    Raises ValueError, naming the value and the remedy.
     """
 
     model: str | None = None
