@@ -30,10 +30,10 @@ _VOCAB_SIZE = 16384
 
 def _load_model(model: str, tokenizer: Any, out: Path) -> PreTrainedModel:
     from apps.rag.training.model import build_model, small_config
-    from apps.rag.training.prepare import load_meanings
+    from apps.rag.training.prepare import load_weights
 
     if not model:
-        return build_model(small_config(len(tokenizer)), tokenizer, meanings=load_meanings(out))
+        return build_model(small_config(len(tokenizer)), tokenizer, weights=load_weights(out))
     from transformers import AutoModelForCausalLM
 
     loaded: PreTrainedModel = AutoModelForCausalLM.from_pretrained(model, dtype="float32")

@@ -80,11 +80,12 @@ class Trainer:
         budget = self.config.minutes * 60
         if self.config.until:
             budget = min(budget, self.progress.seconds + max(0.0, seconds_until(self.config.until)))
-        return max(budget, 1e-6)
+        return budget
 
     def fraction(self) -> float:
         """How much of the budget is spent."""
-        by_time = self.progress.seconds / self.budget()
+        budget = self.budget()
+        by_time = self.progress.seconds / budget if budget else 1.0
         by_steps = self.progress.step / self.config.max_steps if self.config.max_steps else 0.0
         return max(by_time, by_steps)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from copy import deepcopy
 from random import Random
 from typing import Any
@@ -13,20 +12,20 @@ import torch
 
 from apps.rag.prompts import ABSTENTION, INSTRUCTION, Passage, answer_messages, quoted
 from apps.rag.training.batches import make_batch
-from apps.rag.training.first_weights import _SIZES, SENTENCE_HEAD, TOKEN_HEAD
+from apps.rag.training.first_weights import SENTENCE_HEAD, TOKEN_HEAD, _Stream
 from apps.rag.training.model import build_model, small_config
 from apps.rag.training.objective import hidden_states
 from apps.rag.training.pointing import Pointed, attention, heard, pointing_loss
 from apps.rag.training.rows import Renderer, conversation_row
+from apps.rag.training.token_weights import token_weights
 from apps.rag.training.tokenizer import END_TOKEN, PAD, train_tokenizer, wrap
-from apps.rag.training.word_vectors import token_weights, word_vectors
 from tests.rag_training.library import TEXTS, TOKENIZER, library
 
 
 @pytest.fixture(scope="module")
 def fresh() -> Any:
     """A model as it is before training."""
-    return build_model(small_config(len(TOKENIZER), inner=96), TOKENIZER).eval()
+    return build_model(small_config(len(TOKENIZER)), TOKENIZER).eval()
 
 
 def _looks(model: Any, where: tuple[int, int], ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
@@ -68,18 +67,43 @@ def test_a_fresh_model_finds_the_words_of_the_question(fresh: Any) -> None:
     assert right > 0.7 * len(twice)
 
 
-def test_a_fresh_model_sees_which_words_their_sentence_held_before(fresh: Any) -> None:
-    """A word that comes again is marked where it does so in one sentence, not in the next one."""
-    body = "The loom and the hive carry grain to the loom. Queen bees in summer care for the loom."
-    text = TOKENIZER.apply_chat_template(answer_messages("cotton", [Passage("T", body)]), tokenize=False)
+def _names(model: Any, passages: list[Passage], words: list[str]) -> torch.Tensor:
+    """The names of the sentences in which words stand `[N, D]`, read behind each, of unit length."""
+    text = TOKENIZER.apply_chat_template(answer_messages("cotton", passages), tokenize=False)
     found = TOKENIZER(text, add_special_tokens=False, return_offsets_mapping=True)
     ends = [end for _, end in found["offset_mapping"]]
-    with torch.no_grad(), heard(fresh, (3,)) as inputs:
-        fresh.model(torch.tensor([found["input_ids"]]), use_cache=False)
-    flag = sum(_SIZES[:7])
-    places = [ends.index(m.end()) for m in re.finditer("loom", text)]
-    first, again, elsewhere = (float(inputs[3][0, k + 1, flag]) for k in places)
-    assert again > 4 * max(abs(first), abs(elsewhere))
+    with torch.no_grad(), heard(model, (3,)) as inputs:
+        model.model(torch.tensor([found["input_ids"]]), use_cache=False)
+    places = [ends.index(text.index(word) + len(word)) for word in words]
+    names = inputs[3][0, places] @ _Stream().name.T
+    return names / names.norm(dim=1, keepdim=True)
+
+
+def test_sentences_have_names_that_are_hardly_alike(fresh: Any) -> None:
+    """Even those that begin alike in one passage; within a sentence, a long one too, the name stays the same."""
+    long = (
+        "The mill was built for grain by the river with a loom and a hive in summer, and threads of cotton."
+    )
+    first = Passage("T", f"{long} The queen was born in Budapest.")
+    names = _names(
+        fresh, [first, Passage("U", "The bees carry care.")], ["built", "cotton", "queen", "carry"]
+    )
+    built, cotton, queen, carry = names
+    assert float(built @ cotton) > 0.95
+    for one, other in ((built, queen), (built, carry), (queen, carry)):
+        assert abs(float(one @ other)) < 0.6
+
+
+def test_a_fresh_model_goes_on_from_the_right_one_of_two_like_phrases() -> None:
+    """The sentence holds the same five tokens twice, far apart; only the place in it tells which comes next."""
+    body = (
+        "The loom was at the old mill on the river in summer and it carried cotton threads for the queen of the "
+        "hive, while the bees were at the old mill on the hill with their grain."
+    )
+    passages = [Passage("A", "The queen was born in Budapest."), Passage("B", body)]
+    tokenizer, model = _with_words_of(passages)
+    asked = "loom cotton threads hive bees"
+    assert _said(tokenizer, model, asked, passages) == quoted(body, 2) + END_TOKEN
 
 
 def test_pointing_is_learnt(fresh: Any) -> None:
@@ -132,24 +156,33 @@ def test_a_fresh_model_chooses_the_passage_with_the_words_of_the_question(fresh:
     assert right >= 3
 
 
-def test_a_fresh_model_stays_in_the_sentence_that_it_chose(fresh: Any) -> None:
+def _with_words_of(passages: list[Passage]) -> tuple[Any, Any]:
+    """A tokenizer that knows the words of some passages, and a fresh model."""
+    texts = [f"{INSTRUCTION}\nQuestion: what, [3] {p.title} {p.text} [2]" for p in passages]
+    tokenizer = wrap(train_tokenizer(texts * 4, 700))
+    return tokenizer, build_model(small_config(len(tokenizer)), tokenizer).eval()
+
+
+def _said(tokenizer: Any, model: Any, question: str, passages: list[Passage]) -> str:
+    """The whole greedy answer, with its end."""
+    messages = answer_messages(question, passages)
+    prompt = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    ids = torch.tensor([tokenizer(prompt, add_special_tokens=False)["input_ids"]])
+    with torch.no_grad():
+        said = model.generate(ids, max_new_tokens=90, do_sample=False)[0, ids.shape[1] :]
+    return str(tokenizer.decode(said))
+
+
+def test_a_fresh_model_stays_in_the_sentence_that_it_chose() -> None:
     """All begin with the same word; behind it, the one that the question asks for goes on."""
     passages = [
         Passage("A", "The mill was built for grain."),
         Passage("B", "The queen was born in Budapest."),
         Passage("C", "The loom was made for cotton."),
     ]
+    tokenizer, model = _with_words_of(passages)
     for k, question in enumerate(("mill built grain", "queen born Budapest", "loom made cotton")):
-        text = TOKENIZER.apply_chat_template(
-            answer_messages(question, passages), tokenize=False, add_generation_prompt=True
-        )
-        said = "The"
-        found = TOKENIZER(text + said, add_special_tokens=False, return_offsets_mapping=True)
-        place = torch.tensor([len(found["input_ids"]) - 1])
-        looks = _looks(fresh, TOKEN_HEAD, torch.tensor([found["input_ids"]]), place)[0]
-        begins = [begin for begin, _ in found["offset_mapping"]]
-        after = [float(looks[begins.index(text.index(p.text) + len(said))]) for p in passages]
-        assert max(after) == after[k]
+        assert _said(tokenizer, model, question, passages) == quoted(passages[k].text, k + 1) + END_TOKEN
 
 
 def test_a_fresh_model_answers_with_a_whole_sentence_and_its_number() -> None:
@@ -159,9 +192,7 @@ def test_a_fresh_model_answers_with_a_whole_sentence_and_its_number() -> None:
         Passage("B", "# Queens\nOne queen was born in Budapest. None of it lasts."),
         Passage("C", "- A loom was made for cotton"),
     ]
-    texts = [f"{INSTRUCTION}\nQuestion: what, [3] {p.title} {p.text} [2]" for p in passages]
-    tokenizer = wrap(train_tokenizer(texts * 4, 600))
-    model = build_model(small_config(len(tokenizer), inner=96), tokenizer).eval()
+    tokenizer, model = _with_words_of(passages)
     answers = {
         "mill built grain": quoted("The mill was built for grain.", 1),
         "queen born Budapest": quoted("One queen was born in Budapest.", 2),
@@ -169,13 +200,7 @@ def test_a_fresh_model_answers_with_a_whole_sentence_and_its_number() -> None:
         "who rides horses?": ABSTENTION,
     }
     for question, answer in answers.items():
-        prompt = tokenizer.apply_chat_template(
-            answer_messages(question, passages), tokenize=False, add_generation_prompt=True
-        )
-        ids = torch.tensor([tokenizer(prompt, add_special_tokens=False)["input_ids"]])
-        with torch.no_grad():
-            said = model.generate(ids, max_new_tokens=40, do_sample=False)[0, ids.shape[1] :]
-        assert tokenizer.decode(said) == answer + END_TOKEN
+        assert _said(tokenizer, model, question, passages) == answer + END_TOKEN
 
 
 def test_rare_tokens_weigh_more_than_common_ones() -> None:
@@ -183,16 +208,3 @@ def test_rare_tokens_weigh_more_than_common_ones() -> None:
     texts = [[1, 2, 2] if k % 10 == 0 else [1] for k in range(1000)] + [[3]]
     weights = token_weights(texts, 5)
     assert float(weights[1]) == 0.0 < float(weights[2]) < float(weights[3]) == 1.0
-
-
-def test_vectors_of_words_in_like_places_are_alike() -> None:
-    """Two words that stand beside the same ones, and a third that does not."""
-    rng = Random(0)
-    rows = []
-    for _ in range(300):
-        rows.append([rng.choice((1, 2)), 5, 6, rng.choice((7, 8))])
-        rows.append([3, 9, 10, rng.choice((11, 12))])
-    vectors = word_vectors(rows, 14, 4)
-    assert vectors.shape == (14, 4)
-    assert float(vectors[1] @ vectors[2]) > 0.9 > float(vectors[1] @ vectors[3])
-    assert float(vectors[13].norm()) == 0.0

@@ -13,42 +13,38 @@ from .marks import Marks
 from .questions import stem
 from .tokenizer import SYSTEM
 
-#: Width of each of the three parts.
-PART = 32
+#: Widths of the three parts.
+REST, MATCH, OWN = 3, 48, 32
 #: A dimension that is the same in every embedding gives heads something constant to look for.
 CONSTANT = 0.4
-#: Width of what says what a token means, beside the constant and the token's weight.
-MEANING = PART - 2
 #: How many marks have a dimension in the part that is a token's own: lines that begin with them are not quoted.
 LINES = 3
 # How much of a token's matching part is its own, not its word's: "Bees", "bees" and "bee" match, but not wholly.
-_OWN = 0.3
+_OWN = 0.2
 # Tokens that end a sentence, and those that begin a heading.
 _ENDS = re.compile(r"""["')\]]*[.!?]["')\]]*""")
 _HEADING = re.compile("#+")
 
 
-def first_embeddings(tokenizer: Any, rows: int, seed: int, meanings: Tensor | None) -> Tensor:
-    """Three parts in a table `[rows, 3 * PART]`: constant, weight and meaning; matching; the token's own.
+def first_embeddings(tokenizer: Any, rows: int, seed: int, weights: Tensor | None) -> Tensor:
+    """Three parts in a table `[rows, REST + MATCH + OWN]`: constant and weight; matching; the token's own.
 
-    `meanings` `[V, 1 + MEANING]` are the weights of the tokens (-1 to 1: how much they tell of what is asked for) and
-    unit vectors (zeros where unknown); without them weights are 0 and vectors random.
+    `weights` `[V]` say how much each token tells of what is asked for (-1 to 1); without them all weigh 0.
     """
     generator = torch.Generator().manual_seed(seed)
-    table = torch.randn(rows, 3 * PART, generator=generator)
-    rest, match, own = table.split(PART, dim=1)
+    table = torch.randn(rows, REST + MATCH + OWN, generator=generator)
+    rest, match, own = table.split((REST, MATCH, OWN), dim=1)
     marks = Marks.of(tokenizer)
     match[: len(tokenizer)] = _word_likeness(tokenizer, marks, generator)
     own[: len(tokenizer)] = _with_marks(own[: len(tokenizer)], marks, LINES)
     own[_matching(tokenizer, _HEADING)] = own[marks.heading].clone()
     rest[:, 1] = 0.0
-    if meanings is not None:
-        known = meanings[:, 1:].norm(dim=1) > 0
-        rest[: len(meanings), 1:][known] = meanings[known]
-    rest[:, 2:] *= (1 - rest[:, 1:2] ** 2 / 3).sqrt() / rest[:, 2:].norm(dim=1, keepdim=True)
-    rest[:, 1] /= 3**0.5
-    # Parts of equal length: were one token longer, the constant would be weaker in it, and heads would pass it by.
-    for part in (rest[:, 1:], match, own):
+    if weights is not None:
+        rest[: len(weights), 1] = weights / 3**0.5
+    # Tokens of equal length: were one longer, the constant would be weaker in it, and heads would pass it by.
+    rest[:, 2] = (1 - rest[:, 1] ** 2).sqrt()
+    rest[:, 1:].div_(3**0.5)
+    for part in (match, own):
         part.div_(part.norm(dim=1, keepdim=True) * 3**0.5)
     rest[:, 0] = CONSTANT
     # Where heads look that find nothing: there is nothing to carry from there.
@@ -57,15 +53,15 @@ def first_embeddings(tokenizer: Any, rows: int, seed: int, meanings: Tensor | No
 
 
 def _word_likeness(tokenizer: Any, marks: Marks, generator: torch.Generator) -> Tensor:
-    """Matching parts `[V, 32]` of unit length: forms of a word, by its stem without case, lie near each other.
+    """Matching parts `[V, D]` of unit length: forms of a word, by its stem without case, lie near each other.
 
     The tokens that structure what is read have a dimension each, which no other token has a share in.
     """
     vocabulary = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
     stems = [stem(token.lstrip("Ġ")) or token for token in vocabulary]
     numbers = {word: k for k, word in enumerate(dict.fromkeys(stems))}
-    words = torch.randn(len(numbers), PART, generator=generator)
-    own = torch.randn(len(vocabulary), PART, generator=generator)
+    words = torch.randn(len(numbers), MATCH, generator=generator)
+    own = torch.randn(len(vocabulary), MATCH, generator=generator)
     parts = words[torch.tensor([numbers[word] for word in stems])] + _OWN * own
     parts = _with_marks(parts, marks, len(astuple(marks)))
     parts[_matching(tokenizer, _ENDS)] = parts[marks.full_stop].clone()
@@ -79,8 +75,13 @@ def _matching(tokenizer: Any, form: re.Pattern[str]) -> list[int]:
 
 
 def _with_marks(parts: Tensor, marks: Marks, count: int) -> Tensor:
-    """Unit vectors `[V, 32]`; the first `count` marks have a dimension each to themselves."""
+    """Unit vectors `[V, D]`; the first `count` marks have a dimension each to themselves (two where D > 32).
+
+    The first 32 dimensions are as long in every one: fewer than all of them are kept of the tokens before.
+    """
     parts[:, :count] = 0.0
-    parts /= parts.norm(dim=1, keepdim=True)
-    parts[list(astuple(marks)[:count])] = torch.eye(PART)[:count]
+    rows = list(astuple(marks)[:count])
+    for part in parts.split(32, dim=1):
+        part[rows] = torch.eye(max(part.shape))[: len(rows), : part.shape[1]]
+        part *= (part.shape[1] / parts.shape[1]) ** 0.5 / part.norm(dim=1, keepdim=True)
     return parts

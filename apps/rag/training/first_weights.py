@@ -3,47 +3,57 @@
 Learning that from nothing takes a small model far more text than two cores read in a day. So some heads start as what
 training would find (Olsson et al. 2022, "In-context Learning and Induction Heads"), one step to a layer:
 
-0. who stands one to four tokens back;
-1. what tells this sentence from others: its first three words, the last one before it, the number of its passage;
-2. which words stood in their sentence before, not to count twice;
-3. where the words of the question stand: in which sentences. A word that stands nowhere finds nothing;
+0. who stands one to four tokens back, and where sentences begin;
+1. what tells this sentence from others: its first two words, the last one before it, the number of its passage. From
+   that the inner units of layers 1 and 2 make names, of equal length and hardly alike even where sentences are;
+2. how far it is from the beginning of the text, by a slow rotation;
+3. where the words of the question stand: in which sentences, or in a passage's title. A word that stands nowhere finds
+   nothing. And how far each token is from where its sentence begins;
 4. where an answer begins: what the words of the question found, rare words above all;
 5. there too: which sentence that is, the one that most of them found; its first word, its number;
 6. in the rest of the answer: what was chosen where it began. So an answer never changes its sentence half-way;
-7. of the chosen sentence, what follows the last four tokens there. The inner layer then says what no token before it
-   tells: the first word of the sentence; where it ends, the brackets with its number, and the end.
+7. of the chosen sentence, what follows the last four tokens there, at the place that comes next. The inner layer then
+   says what no token before it tells: the first word of the sentence; where it ends, the brackets with its number, and
+   the end.
 
-Everything else starts small and random. Only what layers 5 and 7 look for is trained; `pointing` supervises a head in
+Everything else is zero. Only what layers 5 and 7 look for is trained; `pointing` supervises a head in
 each.
 """
 
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
+from math import cos, pi, sin
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from .first_embeddings import CONSTANT, LINES, PART, first_embeddings
+from .first_embeddings import CONSTANT, LINES, MATCH, OWN, REST, first_embeddings
 from .heads import Heads
 from .marks import Marks
 from .tokenizer import ASSISTANT, END, USER
 
 #: Sizes of what is kept in the hidden state, in order (see `_Stream`).
-_SIZES = (32, 32, 32, 32, 32, 32, 12, 4, 32, 32, 16, 16, 32, 80, 32, 32, 32)
+_NAME, _NUMBER, _KEPT = 60, 16, 30
+_SIZES = (
+    *(REST, MATCH, OWN, MATCH, 32, 32, 12, 4, 32, 32, 19, 32),
+    *(_NAME, _NAME, _NUMBER, 2, 2, 2, _NAME + _NUMBER, _KEPT, 34, 32),
+)
 _WIDTH = sum(_SIZES)
-# How much of each part of a sentence's name is used where sentences are found, where their tokens are followed, and
-# where words are told to stand in the same one.
-_FOUND, _FOLLOWED, _SAME = (20, 20, 12, 14, 14), (9, 8, 0, 8, 7), (16, 16, 0, 10, 10)
 # Flags: behind the beginning of a sentence (0 to 2), at the number of a passage; where the first was, later another.
-_NUMBERED, _AGAIN = 3, 0
+_NUMBERED = 3
+# How much more is made of a flag where it is read than it was written: a long one would make all else there shorter.
+_FLAG = 2.7
 # How strongly the tokens before are written, and how much longer they then are than the token itself.
 _BACK = 0.052
 _SEEN_BACK = 1.09
 # How much weaker the fourth of them is written.
 _FAR = 3
+# Which pair of a head's dimensions turns from one place to the next by how much.
+_TURN = 7
+_ANGLE = 10 ** (-32 / 3 * _TURN / 64)
 
 #: Which layer and head points at the sentence that is quoted, and which at the token that comes next.
 SENTENCE_HEAD, TOKEN_HEAD = (5, 0), (7, 0)
@@ -59,13 +69,13 @@ class _Stream:
         self.constant, self.weight = self.rest[:2]
         #: Match readings of the tokens before; flags for three tokens of a beginning, and the number of a passage.
         self.back, self.flags = parts[3:7], parts[7]
-        self.first, self.before, self.number = parts[8:11], parts[11], parts[12]
-        self.found, self.chosen, self.say, self.cite = parts[13:]
-
-    def names(self, sizes: tuple[int, ...]) -> Tensor:
-        """What tells sentences from others: first words, last word before, number of the passage; so much of each."""
-        parts = (*self.first, self.before, self.number)
-        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+        self.first, self.second, self.before, self.number, self.mixed, self.name = parts[8:14]
+        #: The number of the passage, only where its title stands.
+        self.titled = parts[14]
+        #: Place in the text, that of the sentence's beginning, and place in the sentence: cosine and sine.
+        self.place, self.start, self.offset = parts[15:18]
+        self.found, self.chosen, self.say, self.cite = parts[18:]
+        self.say = self.say[:OWN]
 
 
 @dataclass(frozen=True)
@@ -73,24 +83,27 @@ class Gains:
     """How strongly each step works; found by trying them on questions with answers, before any training."""
 
     begins: float = 2.5
-    mark: float = 0.008
-    stood: float = 2.0
-    same: float = 1.0
-    new: float = 3.1
-    again_seen: float = 0.04
-    again: float = 2.2
-    match: float = 1.5
+    mark: float = 0.003
+    line: float = 1.1
+    turn: float = 1.1
+    before: float = 0.7
+    mixed: float = 0.05
+    one: float = 0.2
+    sharp: float = 8.0
+    name: float = 0.07
+    match: float = 1.85
     phrase: float = 0.08
     nowhere: float = 1.9
     asked: float = 1.5
     question: float = 0.85
-    vote: float = 0.1
+    title: float = 4.0
+    vote: float = 0.02
     gather: float = 0.9
     weight: float = 0.8
     distance: float = 5.0
-    sum: float = 1.5
+    sum: float = 7.5
     choose: float = 2.0
-    absent: float = 2.0
+    absent: float = 3.45
     sleep: float = 2.4
     never: float = 6.0
     chosen: float = 0.2
@@ -99,19 +112,25 @@ class Gains:
     copy: float = 4.2
     third: float = 1.1
     fourth: float = 1.1
-    within: float = 0.7
+    within: float = 1.2
     copied: float = 0.55
     say: float = 1.0
     end: float = 0.4
     begin: float = 8.0
     begun: float = 1.0
+    here: float = 1.0
+    turned: float = 0.8
+    level: float = 1.91
+    far: float = 0.583
+    offset: float = 0.012
+    counted: float = 0.7
 
 
 class _Program:
     """The heads of the module's description, a method for each layer."""
 
     def __init__(self, model: LlamaForCausalLM, marks: Marks, gains: Gains) -> None:
-        self.heads, self.stream = Heads(model), _Stream()
+        self.model, self.heads, self.stream = model, Heads(model), _Stream()
         self.marks, self.gains = marks, gains
         self.embeddings = model.model.embed_tokens.weight.data.clone()
         self.one = self.stream.constant
@@ -119,14 +138,21 @@ class _Program:
 
     def write(self) -> None:
         """Write all of them."""
+        self._scale()
         self._stand_behind()
         self._begin_sentences()
-        self._see_again()
+        self._count()
         self._find_words()
         self._gather()
         self._choose()
         self._keep()
         self._copy()
+
+    def _scale(self) -> None:
+        """Make what is read as long as it was in a stream of 512, for which the gains were found."""
+        for weight in self.model.parameters():
+            if weight.ndim == 1:
+                weight.mul_((512 / _WIDTH) ** 0.5)
 
     def _is(self, token: int, part: Tensor | None = None) -> Tensor:
         """The direction `[W]` that tells a token of `marks`, here or in a part that holds a match reading of it.
@@ -134,18 +160,18 @@ class _Program:
         Other tokens have no share in it.
         """
         place = astuple(self.marks).index(token)
-        return (self.stream.match if part is None else part)[place]
+        return (MATCH / 32) ** 0.5 * (self.stream.match if part is None else part)[place]
 
     def _began(self, line: int) -> Tensor:
         """The direction that tells the tokens of a line that began with one of the first marks."""
-        return self.stream.first[0][astuple(self.marks).index(line)]
+        return self.stream.first[astuple(self.marks).index(line)]
 
     def _stand_behind(self) -> None:
         stream = self.stream
         for k, part in enumerate(stream.back):
             self.heads.looks(0, k, slice(0, 11), 1.5 * self.one, 1.5 * self.one, 1.0 + k)
             # The fourth must not make what stands behind a full stop longer.
-            read, gain = (stream.match, _BACK) if k < 3 else (self._far(), _BACK / _FAR)
+            read, gain = (stream.match[: len(part)], _BACK) if k < 3 else (self._far(), _BACK / _FAR)
             self.heads.carries(0, k, read, part, gain)
         for words in range(3):
             self._mark_beginning(words)
@@ -155,16 +181,17 @@ class _Program:
     def _far(self) -> Tensor:
         """What is kept of the fourth token before, `[12, W]`: whether it is a full stop, and a part of its match."""
         part = self.stream.back[3]
-        return torch.cat((self._is(self.marks.full_stop)[None], self.stream.match[-(len(part) - 1) :]))
+        return torch.cat((self._is(self.marks.full_stop)[None], self.stream.match[33 - len(part) : 32]))
 
     def _mark_beginning(self, words: int) -> None:
         """Mark the token so many words behind the beginning of a sentence."""
-        back, marks = self.stream.back, self.marks
-        # More than the stop of a sentence that ends nearby.
-        lines = [self._is(mark, back[words]) for mark in (marks.line_end, ASSISTANT, USER)]
+        back, marks, gains = self.stream.back, self.marks, self.gains
+        # As much as for the full stop below: a beginning that is marked more would be the nearest for longer.
+        turns = self._is(ASSISTANT, back[words]) + self._is(USER, back[words])
+        line = gains.line * self._is(marks.line_end, back[words]) + gains.turn * turns
         # Of two line ends, only the second begins anything.
         here = self._is(marks.line_end, back[words - 1]) / _SEEN_BACK if words else self._is(marks.line_end)
-        self._mark(words, 1.3 * torch.stack(lines).sum(0), self.one * (3**-0.5 / CONSTANT) - here)
+        self._mark(words, line, self.one * (3**-0.5 / CONSTANT) - here)
         # A full stop and then the space before a capital letter.
         stop = _FAR * back[3][0] if words == 2 else self._is(marks.full_stop, back[words + 1])
         self._mark(words, stop, self._is(marks.space, back[words]))
@@ -176,32 +203,72 @@ class _Program:
 
     def _begin_sentences(self) -> None:
         heads, stream, marks = self.heads, self.stream, self.marks
-        first, second, third = stream.first
         # Of a word before, what is not one of the marks.
-        before = stream.back[2][len(astuple(marks)) :][: len(stream.before)]
-        read, write = torch.cat((stream.own, before)), torch.cat((first, 0.7 * stream.before))
+        before = stream.back[2][len(astuple(marks)) :]
+        read = torch.cat((stream.own, before))
+        write = torch.cat((stream.first, self.gains.before * stream.before[: len(before)]))
         for head, pairs, flag, source, target in (
-            (0, slice(7, 15), 0, read, write),
-            (1, slice(7, 15), 1, stream.own, second),
+            (0, slice(9, 18), 0, read, write),
+            (1, slice(9, 18), 1, stream.own, stream.second),
             (2, slice(10, 18), _NUMBERED, stream.own, stream.number),
-            (3, slice(7, 15), 2, stream.own[LINES:][: len(third)], third),
         ):
-            key = self.gains.begins * stream.flags[flag]
+            key = _FLAG * self.gains.begins * stream.flags[flag]
             heads.looks(1, head, pairs, self.gains.begins * self.one, key, 0.0)
             heads.carries(1, head, source, target, 0.06)
+        self._name_sentences()
 
-    def _see_again(self) -> None:
-        """Mark the token behind a word that stood in the same sentence before."""
-        heads, stream, gains, marks = self.heads, self.stream, self.gains, self.marks
-        plain = slice(len(astuple(marks)), None)
-        names = gains.same * stream.names(_SAME)
-        here = torch.cat((stream.back[0][plain], names))
-        there = torch.cat((stream.back[1][plain], names))
-        heads.matches(2, 0, slice(24, 63), here, there, gains.stood)
-        heads.prefers(2, 0, 63, gains.new * self.one, gains.new * self._is(marks.system))
-        # Constant, but zero where there is nothing.
-        something = self.one * (3**-0.5 / CONSTANT) - self._is(marks.system)
-        heads.carries(2, 0, something[None], stream.flags[_AGAIN][None], gains.again_seen)
+    def _name_sentences(self) -> None:
+        """A name for each sentence: products of what tells it from others.
+
+        So two that share some of that, as those of a passage its number, have names that are hardly alike.
+        """
+        heads, stream, gains = self.heads, self.stream, self.gains
+        generator = torch.Generator().manual_seed(1)
+
+        def mixed(*parts: Tensor) -> Tensor:
+            read = torch.cat(parts)
+            return torch.randn(_NAME, len(read), generator=generator) @ read / len(read) ** 0.5
+
+        some, others = mixed(stream.first, stream.before), mixed(stream.second, stream.before, stream.number)
+        # silu(a) b + silu(-a) (-b) = a b
+        for k, sign in enumerate((1, -1)):
+            heads.says(1, k * _NAME, sign * some, sign * others, stream.mixed, gains.mixed)
+        # Names of equal length: silu(a + 1) - silu(a - 1) - 1 is about the sign of a.
+        one = gains.one * self.one.expand(_NAME, -1)
+        for k, sign in enumerate((1, -1)):
+            sharp = gains.sharp * stream.mixed + sign * one
+            heads.says(2, k * _NAME, sharp, one, sign * stream.name, gains.name)
+        every = stream.name.sum(0, keepdim=True)
+        heads.says(2, 2 * _NAME, 8 * one[0], one[:1], -every / 8, gains.name)
+        # A word of a title speaks for every sentence of its passage.
+        number = stream.number[:_NUMBER]
+        heads.says(2, 2 * _NAME + 1, self._began(self.marks.bracket), number, stream.titled, 0.02)
+
+    def _count(self) -> None:
+        """The place in the sentence: how far a slow rotation has turned here and at the beginning.
+
+        Each of two heads weighs the first token of all, to which the rotation comes nearer and goes further, against
+        the token that is here.
+        """
+        heads, stream, gains = self.heads, self.stream, self.gains
+        first = self._is(self.marks.system)
+        # Constant, but nothing in the first token of all.
+        any_other = self.one - 3**0.5 * CONSTANT * first
+        for head, phase in enumerate((0.0, -pi / 2)):
+            heads.looks(2, head, slice(0, 6), gains.here * self.one, gains.here * any_other, 0.0)
+            heads.turns(2, head, _TURN, gains.turned * self.one, gains.turned * first, phase)
+            heads.prefers(2, head, 63, gains.level * self.one, gains.level * first)
+            heads.carries(2, head, (gains.far * first - any_other)[None], stream.place[head][None], 0.1)
+        heads.looks(3, 1, slice(9, 18), gains.begins * self.one, _FLAG * gains.begins * stream.flags[0], 0.0)
+        heads.carries(3, 1, stream.place, stream.start, 0.12)
+        (cos, sin), (cos_start, sin_start) = stream.place, stream.start
+        some, others = (
+            torch.stack((cos, sin, sin, cos)),
+            torch.stack((cos_start, sin_start, cos_start, -sin_start)),
+        )
+        written = stream.offset[[0, 0, 1, 1]]
+        for k, sign in enumerate((1, -1)):
+            heads.says(3, 4 * k, sign * some, sign * others, written, gains.offset)
 
     def _find_words(self) -> None:
         heads, stream, gains, marks = self.heads, self.stream, self.gains, self.marks
@@ -212,12 +279,11 @@ class _Program:
         heads.matches(3, 0, slice(36, 62), here, there, gains.match)
         # Most looks where there is nothing: so every place where a word stands counts the same, be they one or ten.
         heads.prefers(3, 0, 63, gains.nowhere * self.one, gains.nowhere * self._is(marks.system))
-        # A word that its sentence holds twice counts once there.
-        heads.prefers(3, 0, 62, gains.again * self.one, -gains.again * stream.flags[_AGAIN])
         # Only for the question: what a passage finds would make the keys of its tokens unequal.
         asked = gains.asked * (self.one - gains.question * self._began(marks.question))
         heads.prefers(3, 0, 35, asked, gains.asked * self._is(marks.system))
-        heads.carries(3, 0, stream.names(_FOUND), stream.found, gains.vote)
+        read = torch.cat((stream.name, gains.title * stream.titled))
+        heads.carries(3, 0, read, stream.found, gains.vote)
 
     def _gather(self) -> None:
         """Where an answer begins: the tokens of the line that begins with "Question", by their weights."""
@@ -238,8 +304,8 @@ class _Program:
 
     def _choose(self) -> None:
         heads, stream, gains, marks = self.heads, self.stream, self.gains, self.marks
-        names = stream.names(_FOUND)
-        heads.matches(5, 0, slice(20, 61), stream.found, names, gains.choose)
+        where = torch.cat((stream.name, stream.number[:_NUMBER]))
+        heads.matches(5, 0, slice(20, 61), stream.found, where, gains.choose)
         # The question finds itself, and titles and headings; none is quoted.
         never = torch.stack([self._began(mark) for mark in astuple(marks)[:LINES]]).sum(0)
         heads.prefers(5, 0, 63, gains.never * self.one, -gains.never * never)
@@ -247,7 +313,7 @@ class _Program:
         asks = self._is(ASSISTANT)
         heads.prefers(5, 0, 62, gains.absent * asks, gains.absent * self._is(marks.nothing, stream.back[1]))
         self._sleeps(5)
-        read = torch.cat((stream.names(_FOLLOWED), stream.first[0], stream.number))
+        read = torch.cat((stream.name[:_KEPT], stream.first, stream.number))
         write = torch.cat((stream.chosen, stream.say, stream.cite))
         heads.carries(5, 0, read, write, gains.chosen)
 
@@ -261,19 +327,31 @@ class _Program:
         heads, stream, gains, marks = self.heads, self.stream, self.gains, self.marks
         # This token and the three before it, in the chosen sentence.
         fourth, far = gains.fourth * stream.back[2][-8:], gains.fourth * _FAR * stream.back[3][-8:]
-        here = (stream.match[10:], stream.back[0][16:], gains.third * stream.back[1][22:], fourth)
-        there = (stream.back[0][10:], stream.back[1][16:], gains.third * stream.back[2][22:], far)
+        here = (stream.match[10:32], stream.back[0][16:32], gains.third * stream.back[1][22:], fourth)
+        there = (stream.back[0][10:32], stream.back[1][16:], gains.third * stream.back[2][22:], far)
         # Behind the first token of an answer the second of a sentence follows, then the third.
         begun = gains.begun * torch.stack([self._is(ASSISTANT, part) for part in stream.back[:2]])
-        query = torch.cat((*here, begun, gains.within * stream.chosen))
-        key = torch.cat((*there, gains.begun * stream.flags[1:3], stream.names(_FOLLOWED)))
+        # The next place in the sentence.
+        turn = torch.tensor([[cos(_ANGLE), -sin(_ANGLE)], [sin(_ANGLE), cos(_ANGLE)]])
+        query = torch.cat((*here, begun, gains.counted * turn @ stream.offset, gains.within * stream.chosen))
+        key = torch.cat(
+            (
+                *there,
+                2.7 * gains.begun * stream.flags[1:3],
+                gains.counted * stream.offset,
+                stream.name[:_KEPT],
+            )
+        )
         heads.matches(7, 0, slice(18, 63), query, key, gains.copy)
         # Nothing is followed where the inner units speak.
         speaks = self._is(ASSISTANT) + sum(
             self._is(marks.bracket_after_space, part) for part in (stream.match, *stream.back[:2])
         )
         heads.prefers(7, 0, 63, gains.begin * speaks, gains.begin * self._is(marks.system))
-        clean = torch.cat((stream.match, stream.own))
+        # Of where it looks then, nothing may be carried.
+        silent = astuple(marks).index(marks.system)
+        words = stream.match[[k for k in range(MATCH) if k % 32 != silent]]
+        clean = torch.cat((words, stream.own))
         heads.carries(7, 0, clean, clean, gains.copied)
         for k, (condition, read) in enumerate(
             (
@@ -281,8 +359,8 @@ class _Program:
                 (self._is(marks.bracket_after_space), stream.cite),
             )
         ):
-            heads.says(7, k * PART, condition, read, stream.own, gains.say)
-        self._end(2 * PART)
+            heads.says(7, k * OWN, condition, read, stream.own, gains.say)
+        self._end(2 * OWN)
 
     def _end(self, unit: int) -> None:
         """After a sentence its number in brackets, and the end, by inner units from `unit` on."""
@@ -309,7 +387,7 @@ def is_large_enough(config: Any) -> bool:
         and config.hidden_size == _WIDTH
         and config.head_dim == 128
         and config.num_attention_heads == config.num_key_value_heads >= 4
-        and config.intermediate_size >= 3 * PART
+        and config.intermediate_size >= 2 * _NAME + 1 + _NUMBER
     )
 
 
@@ -319,14 +397,14 @@ def write_first_weights(
     tokenizer: Any,
     seed: int = 0,
     gains: Gains | None = None,
-    meanings: Tensor | None = None,
+    weights: Tensor | None = None,
 ) -> None:
-    """Embeddings in three parts (`meanings` as there), and the heads.
+    """Embeddings in three parts (`weights` as there), and the heads.
 
     What else is in the model must be small, not to drown them out.
     """
     embedding = model.model.embed_tokens.weight
-    table = first_embeddings(tokenizer, len(embedding), seed, meanings)
+    table = first_embeddings(tokenizer, len(embedding), seed, weights)
     embedding.zero_()
-    embedding[:, : 3 * PART] = table
+    embedding[:, : table.shape[1]] = table
     _Program(model, Marks.of(tokenizer), gains or Gains()).write()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import cos, sin
 from typing import Any
 
 import torch
@@ -28,7 +29,7 @@ class Heads:
         """
         attention = self.layers[layer].self_attn
         queries, keys = self.rows(attention.q_proj, head), self.rows(attention.k_proj, head)
-        queries.mul_(0.1)
+        queries.zero_()
         keys.mul_(0.1)
         places = torch.arange(self.size // 2)[pairs]
         angles = distance * self.config.rope_parameters["rope_theta"] ** (-2 * places / self.size)
@@ -49,6 +50,13 @@ class Heads:
         attention = self.layers[layer].self_attn
         self.rows(attention.q_proj, head)[pair] = query
         self.rows(attention.k_proj, head)[pair] = key
+
+    def turns(self, layer: int, head: int, pair: int, query: Tensor, key: Tensor, phase: float) -> None:
+        """A head drawn to what `key` reads by the cosine of how far a rotation has turned since then, and a phase."""
+        attention = self.layers[layer].self_attn
+        self.rows(attention.k_proj, head)[pair] = key
+        self.rows(attention.q_proj, head)[pair] = cos(phase) * query
+        self.rows(attention.q_proj, head)[pair + self.size // 2] = sin(phase) * query
 
     def carries(self, layer: int, head: int, read: Tensor, write: Tensor, gain: float) -> None:
         """A head whose value is a reading, written elsewhere or back where it was read."""

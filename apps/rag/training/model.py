@@ -13,7 +13,7 @@ from .tokenizer import END, PAD
 
 
 def small_config(
-    vocab_size: int = 16384, width: int = 512, layers: int = 8, heads: int = 4, inner: int = 448
+    vocab_size: int = 16384, width: int = 640, layers: int = 8, heads: int = 4, inner: int = 144
 ) -> LlamaConfig:
     """The configuration of chat-small (smaller ones serve in tests)."""
     return LlamaConfig(
@@ -32,11 +32,11 @@ def build_model(
     tokenizer: Any = None,
     seed: int = 0,
     gains: Gains | None = None,
-    meanings: Tensor | None = None,
+    weights: Tensor | None = None,
 ) -> LlamaForCausalLM:
     """A fresh model. With a tokenizer of this package, and where it is large enough, it reads, chooses and copies.
 
-    `gains` and `meanings` as for `write_first_weights`.
+    `gains` and `weights` as for `write_first_weights`.
     """
     torch.manual_seed(seed)
     model = LlamaForCausalLM(config)
@@ -45,11 +45,11 @@ def build_model(
         if weight.ndim == 2 and "embed" not in name:
             nn.init.normal_(weight, std=0.5 * weight.shape[1] ** -0.5)
             if name.endswith(("o_proj.weight", "down_proj.weight")):
-                weight.mul_(0.005 if is_written else 0.1)
+                weight.mul_(0.0 if is_written else 0.1)
     nn.init.normal_(model.model.embed_tokens.weight, std=config.hidden_size**-0.5)
     model.model.norm.weight.fill_(1.3)
     if is_written:
-        write_first_weights(model, tokenizer, seed, gains, meanings)
+        write_first_weights(model, tokenizer, seed, gains, weights)
     model.generation_config.eos_token_id = config.eos_token_id
     model.generation_config.pad_token_id = config.pad_token_id
     return model

@@ -1,4 +1,4 @@
-"""What has to lie in the output folder before training starts: packed passages, a tokenizer, meanings of its tokens."""
+"""What has to lie in the output folder before training starts: packed passages, a tokenizer, weights of its tokens."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _TOKENIZER_PASSAGES = 12_000
-#: The file of `load_meanings`.
-MEANINGS = "meanings.safetensors"
+#: The file of `load_weights`.
+WEIGHTS = "weights.safetensors"
 
 
 def _texts(data: Path, folder: Path) -> Iterator[str]:
@@ -38,12 +38,9 @@ def _texts(data: Path, folder: Path) -> Iterator[str]:
         yield f"{INSTRUCTION} {ABSTENTION}"
 
 
-def _read_meanings(data: Path, folder: Path, tokenizer: Any) -> Tensor:
-    """Weights and vectors of the tokens, counted over all passages and questions; function words weigh -1."""
-    import torch
-
-    from .first_embeddings import MEANING
-    from .word_vectors import token_weights, word_vectors
+def _read_weights(data: Path, folder: Path, tokenizer: Any) -> Tensor:
+    """Weights of the tokens `[V]`, counted over all passages and questions; function words weigh -1."""
+    from .token_weights import token_weights
 
     texts = [d.text for kind in load_documents(folder).values() for d in kind]
     for kind in load_qa(data, held=False).values():
@@ -53,11 +50,11 @@ def _read_meanings(data: Path, folder: Path, tokenizer: Any) -> Tensor:
     weights = token_weights(rows, size)
     words = [(tokenizer.id_to_token(k) or "").lstrip("Ġ") for k in range(size)]
     weights[[word.lower() in FUNCTION_WORDS or not word.isalnum() for word in words]] = -1.0
-    return torch.cat((weights[:, None], word_vectors(rows, size, MEANING)), dim=1)
+    return weights
 
 
 def prepare(data: Path, out: Path, vocab_size: int) -> None:
-    """Packs the passages, trains the tokenizer and counts what its tokens mean, each once."""
+    """Packs the passages, trains the tokenizer and counts how rare its tokens are, each once."""
     from safetensors.torch import save_file
     from tokenizers import Tokenizer
 
@@ -66,14 +63,14 @@ def prepare(data: Path, out: Path, vocab_size: int) -> None:
         pack_documents(need_data(data), folder)
     if not (out / "tokenizer" / "tokenizer.json").exists():
         wrap(train_tokenizer(_texts(data, folder), vocab_size)).save_pretrained(out / "tokenizer")
-    if not (out / MEANINGS).exists():
+    if not (out / WEIGHTS).exists():
         tokenizer = Tokenizer.from_file(str(out / "tokenizer" / "tokenizer.json"))
-        save_file({"meanings": _read_meanings(data, folder, tokenizer)}, out / MEANINGS)
+        save_file({"weights": _read_weights(data, folder, tokenizer)}, out / WEIGHTS)
 
 
-def load_meanings(out: Path) -> Tensor | None:
-    """What `prepare` counted `[V, 1 + MEANING]`, if it did."""
+def load_weights(out: Path) -> Tensor | None:
+    """What `prepare` counted `[V]`, if it did."""
     from safetensors.torch import load_file
 
-    path = out / MEANINGS
-    return load_file(path)["meanings"] if path.exists() else None
+    path = out / WEIGHTS
+    return load_file(path)["weights"] if path.exists() else None
