@@ -58,6 +58,17 @@ def test_training_learns_resumes_and_exports(tmp_path: Path) -> None:
     assert model.generate(ids, max_new_tokens=3).shape[1] > ids.shape[1]
 
 
+def test_training_for_no_time_exports_the_first_weights(tmp_path: Path) -> None:
+    """`--minutes 0` makes no step: how the shipped model is written."""
+    from safetensors.torch import load_file
+
+    assert _trainer(tmp_path, minutes=0).run().step == 0
+    exported = load_file(tmp_path / "export" / "model.safetensors")
+    for name, weight in tiny().state_dict().items():
+        if name in exported:
+            torch.testing.assert_close(exported[name], weight.to(torch.bfloat16), rtol=0, atol=0)
+
+
 def test_loss_counts_weights() -> None:
     """A target of weight nought changes nothing."""
     row = conversation_row(library(), Renderer(TOKENIZER), 256, Random(0), PAD, False)

@@ -75,6 +75,7 @@ class _Stream:
         #: Place in the text, that of the sentence's beginning, and place in the sentence: cosine and sine.
         self.place, self.start, self.offset = parts[15:18]
         self.found, self.chosen, self.say, self.cite = parts[18:]
+        # Two dimensions are to spare.
         self.say = self.say[:OWN]
 
 
