@@ -18,7 +18,11 @@ pytestmark = pytest.mark.skipif(
     not SHIPPED_MODEL.is_dir(), reason=f"{'/'.join(SHIPPED_MODEL.parts[-3:])} is not in this copy"
 )
 HANDBOOK = Path("data/handbook")
-PROMPTS = ["Question: What is speculative decoding?\nAnswer:", "A flat index is exact, and HNSW"]
+PROMPTS = [
+    "Question: What is speculative decoding?\nAnswer:",
+    "A flat index is exact, and HNSW",
+    "A batch job that was killed goes on",
+]
 SAMPLING = {
     "greedy": SamplingParams(max_new_tokens=16),
     "sampled": SamplingParams(max_new_tokens=16, temperature=0.9, top_p=0.95, seed=3),
