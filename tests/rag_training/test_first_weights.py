@@ -12,11 +12,12 @@ import torch
 
 from apps.rag.prompts import ABSTENTION, INSTRUCTION, Passage, answer_messages, quoted
 from apps.rag.training.batches import make_batch
-from apps.rag.training.first_weights import SENTENCE_HEAD, TOKEN_HEAD, _Stream
+from apps.rag.training.first_weights import SENTENCE_HEAD, TOKEN_HEAD
 from apps.rag.training.model import build_model, small_config
 from apps.rag.training.objective import hidden_states
 from apps.rag.training.pointing import Pointed, attention, heard, pointing_loss
 from apps.rag.training.rows import Renderer, conversation_row
+from apps.rag.training.stream import Stream
 from apps.rag.training.token_weights import token_weights
 from apps.rag.training.tokenizer import END_TOKEN, PAD, train_tokenizer, wrap
 from tests.rag_training.library import TEXTS, TOKENIZER, library
@@ -75,7 +76,7 @@ def _names(model: Any, passages: list[Passage], words: list[str]) -> torch.Tenso
     with torch.no_grad(), heard(model, (3,)) as inputs:
         model.model(torch.tensor([found["input_ids"]]), use_cache=False)
     places = [ends.index(text.index(word) + len(word)) for word in words]
-    names = inputs[3][0, places] @ _Stream().name.T
+    names = inputs[3][0, places] @ Stream().name.T
     return names / names.norm(dim=1, keepdim=True)
 
 

@@ -22,7 +22,7 @@ each.
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from math import cos, pi, sin
 from typing import Any
 
@@ -30,19 +30,14 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from .first_embeddings import CONSTANT, LINES, MATCH, OWN, REST, first_embeddings
+from .first_embeddings import CONSTANT, LINES, MATCH, OWN, first_embeddings
+from .gains import Gains
 from .heads import Heads
 from .marks import Marks
+from .stream import KEPT, NAME, NUMBER, WIDTH, Stream
 from .tokenizer import ASSISTANT, END, USER
 
-#: Sizes of what is kept in the hidden state, in order (see `_Stream`).
-_NAME, _NUMBER, _KEPT = 60, 16, 30
-_SIZES = (
-    *(REST, MATCH, OWN, MATCH, 32, 32, 12, 4, 32, 32, 19, 32),
-    *(_NAME, _NAME, _NUMBER, 2, 2, 2, _NAME + _NUMBER, _KEPT, 34, 32),
-)
-_WIDTH = sum(_SIZES)
-# Flags: behind the beginning of a sentence (0 to 2), at the number of a passage; where the first was, later another.
+# Flags: behind the beginning of a sentence (0 to 2), at the number of a passage.
 _NUMBERED = 3
 # How much more is made of a flag where it is read than it was written: a long one would make all else there shorter.
 _FLAG = 2.7
@@ -59,79 +54,11 @@ _ANGLE = 10 ** (-32 / 3 * _TURN / 64)
 SENTENCE_HEAD, TOKEN_HEAD = (5, 0), (7, 0)
 
 
-class _Stream:
-    """Where in the hidden state what is kept (each `[n, W]`), so that what one head writes is no noise to another."""
-
-    def __init__(self) -> None:
-        parts = torch.eye(_WIDTH).split(_SIZES)
-        #: Three parts of an embedding: weight and meaning; alike for forms of a word; its own.
-        self.rest, self.match, self.own = parts[:3]
-        self.constant, self.weight = self.rest[:2]
-        #: Match readings of the tokens before; flags for three tokens of a beginning, and the number of a passage.
-        self.back, self.flags = parts[3:7], parts[7]
-        self.first, self.second, self.before, self.number, self.mixed, self.name = parts[8:14]
-        #: The number of the passage, only where its title stands.
-        self.titled = parts[14]
-        #: Place in the text, that of the sentence's beginning, and place in the sentence: cosine and sine.
-        self.place, self.start, self.offset = parts[15:18]
-        self.found, self.chosen, self.say, self.cite = parts[18:]
-        # Two dimensions are to spare.
-        self.say = self.say[:OWN]
-
-
-@dataclass(frozen=True)
-class Gains:
-    """How strongly each step works; found by trying them on questions with answers, before any training."""
-
-    begins: float = 2.5
-    mark: float = 0.003
-    line: float = 1.1
-    turn: float = 1.1
-    before: float = 0.7
-    mixed: float = 0.05
-    one: float = 0.2
-    sharp: float = 8.0
-    name: float = 0.07
-    match: float = 1.85
-    phrase: float = 0.08
-    nowhere: float = 1.9
-    asked: float = 1.5
-    question: float = 0.85
-    title: float = 4.0
-    vote: float = 0.02
-    gather: float = 0.9
-    weight: float = 0.8
-    distance: float = 5.0
-    sum: float = 7.5
-    choose: float = 2.0
-    absent: float = 3.45
-    sleep: float = 2.4
-    never: float = 6.0
-    chosen: float = 0.2
-    latch: float = 2.6
-    kept: float = 0.15
-    copy: float = 4.2
-    third: float = 1.1
-    fourth: float = 1.1
-    within: float = 1.2
-    copied: float = 0.55
-    say: float = 1.0
-    end: float = 0.4
-    begin: float = 8.0
-    begun: float = 1.0
-    here: float = 1.0
-    turned: float = 0.8
-    level: float = 1.91
-    far: float = 0.583
-    offset: float = 0.012
-    counted: float = 0.7
-
-
 class _Program:
     """The heads of the module's description, a method for each layer."""
 
     def __init__(self, model: LlamaForCausalLM, marks: Marks, gains: Gains) -> None:
-        self.model, self.heads, self.stream = model, Heads(model), _Stream()
+        self.model, self.heads, self.stream = model, Heads(model), Stream()
         self.marks, self.gains = marks, gains
         self.embeddings = model.model.embed_tokens.weight.data.clone()
         self.one = self.stream.constant
@@ -153,7 +80,7 @@ class _Program:
         """Make what is read as long as it was in a stream of 512, for which the gains were found."""
         for weight in self.model.parameters():
             if weight.ndim == 1:
-                weight.mul_((512 / _WIDTH) ** 0.5)
+                weight.mul_((512 / WIDTH) ** 0.5)
 
     def _is(self, token: int, part: Tensor | None = None) -> Tensor:
         """The direction `[W]` that tells a token of `marks`, here or in a part that holds a match reading of it.
@@ -228,22 +155,22 @@ class _Program:
 
         def mixed(*parts: Tensor) -> Tensor:
             read = torch.cat(parts)
-            return torch.randn(_NAME, len(read), generator=generator) @ read / len(read) ** 0.5
+            return torch.randn(NAME, len(read), generator=generator) @ read / len(read) ** 0.5
 
         some, others = mixed(stream.first, stream.before), mixed(stream.second, stream.before, stream.number)
         # silu(a) b + silu(-a) (-b) = a b
         for k, sign in enumerate((1, -1)):
-            heads.says(1, k * _NAME, sign * some, sign * others, stream.mixed, gains.mixed)
+            heads.says(1, k * NAME, sign * some, sign * others, stream.mixed, gains.mixed)
         # Names of equal length: silu(a + 1) - silu(a - 1) - 1 is about the sign of a.
-        one = gains.one * self.one.expand(_NAME, -1)
+        one = gains.one * self.one.expand(NAME, -1)
         for k, sign in enumerate((1, -1)):
             sharp = gains.sharp * stream.mixed + sign * one
-            heads.says(2, k * _NAME, sharp, one, sign * stream.name, gains.name)
+            heads.says(2, k * NAME, sharp, one, sign * stream.name, gains.name)
         every = stream.name.sum(0, keepdim=True)
-        heads.says(2, 2 * _NAME, 8 * one[0], one[:1], -every / 8, gains.name)
+        heads.says(2, 2 * NAME, 8 * one[0], one[:1], -every / 8, gains.name)
         # A word of a title speaks for every sentence of its passage.
-        number = stream.number[:_NUMBER]
-        heads.says(2, 2 * _NAME + 1, self._began(self.marks.bracket), number, stream.titled, 0.02)
+        number = stream.number[:NUMBER]
+        heads.says(2, 2 * NAME + 1, self._began(self.marks.bracket), number, stream.titled, 0.02)
 
     def _count(self) -> None:
         """The place in the sentence: how far a slow rotation has turned here and at the beginning.
@@ -305,7 +232,7 @@ class _Program:
 
     def _choose(self) -> None:
         heads, stream, gains, marks = self.heads, self.stream, self.gains, self.marks
-        where = torch.cat((stream.name, stream.number[:_NUMBER]))
+        where = torch.cat((stream.name, stream.number[:NUMBER]))
         heads.matches(5, 0, slice(20, 61), stream.found, where, gains.choose)
         # The question finds itself, and titles and headings; none is quoted.
         never = torch.stack([self._began(mark) for mark in astuple(marks)[:LINES]]).sum(0)
@@ -314,7 +241,7 @@ class _Program:
         asks = self._is(ASSISTANT)
         heads.prefers(5, 0, 62, gains.absent * asks, gains.absent * self._is(marks.nothing, stream.back[1]))
         self._sleeps(5)
-        read = torch.cat((stream.name[:_KEPT], stream.first, stream.number))
+        read = torch.cat((stream.name[:KEPT], stream.first, stream.number))
         write = torch.cat((stream.chosen, stream.say, stream.cite))
         heads.carries(5, 0, read, write, gains.chosen)
 
@@ -340,7 +267,7 @@ class _Program:
                 *there,
                 2.7 * gains.begun * stream.flags[1:3],
                 gains.counted * stream.offset,
-                stream.name[:_KEPT],
+                stream.name[:KEPT],
             )
         )
         heads.matches(7, 0, slice(18, 63), query, key, gains.copy)
@@ -385,10 +312,10 @@ def is_large_enough(config: Any) -> bool:
     return (
         isinstance(config, LlamaConfig)
         and config.num_hidden_layers >= 8
-        and config.hidden_size == _WIDTH
+        and config.hidden_size == WIDTH
         and config.head_dim == 128
         and config.num_attention_heads == config.num_key_value_heads >= 4
-        and config.intermediate_size >= 2 * _NAME + 1 + _NUMBER
+        and config.intermediate_size >= 2 * NAME + 1 + NUMBER
     )
 
 

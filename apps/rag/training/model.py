@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
-from .first_weights import SENTENCE_HEAD, TOKEN_HEAD, Gains, is_large_enough, write_first_weights
+from .first_weights import SENTENCE_HEAD, TOKEN_HEAD, is_large_enough, write_first_weights
+from .gains import Gains
 from .tokenizer import END, PAD
 
 

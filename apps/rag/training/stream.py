@@ -1,0 +1,37 @@
+"""The layout of the chat model's hidden state: which of its dimensions hold what."""
+
+from __future__ import annotations
+
+import torch
+
+from .first_embeddings import MATCH, OWN, REST
+
+#: Widths of a sentence's name, of a passage's number as it is found, and of what an answer keeps of the name.
+NAME, NUMBER, KEPT = 60, 16, 30
+# Sizes of all parts, in order.
+_SIZES = (
+    *(REST, MATCH, OWN, MATCH, 32, 32, 12, 4, 32, 32, 19, 32),
+    *(NAME, NAME, NUMBER, 2, 2, 2, NAME + NUMBER, KEPT, 34, 32),
+)
+#: Width of the hidden state.
+WIDTH = sum(_SIZES)
+
+
+class Stream:
+    """Where in the hidden state what is kept (each `[n, W]`), so that what one head writes is no noise to another."""
+
+    def __init__(self) -> None:
+        parts = torch.eye(WIDTH).split(_SIZES)
+        #: Three parts of an embedding: constant and weight; alike for forms of a word; its own.
+        self.rest, self.match, self.own = parts[:3]
+        self.constant, self.weight = self.rest[:2]
+        #: Match readings of the tokens before; flags for three tokens of a beginning, and the number of a passage.
+        self.back, self.flags = parts[3:7], parts[7]
+        self.first, self.second, self.before, self.number, self.mixed, self.name = parts[8:14]
+        #: The number of the passage, only where its title stands.
+        self.titled = parts[14]
+        #: Place in the text, that of the sentence's beginning, and place in the sentence: cosine and sine.
+        self.place, self.start, self.offset = parts[15:18]
+        self.found, self.chosen, self.say, self.cite = parts[18:]
+        # Two dimensions are to spare.
+        self.say = self.say[:OWN]
