@@ -9,14 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .precision import has_bfloat16
+
 # Tables that are looked up row by row; an orthogonal step would move every row, seen or not.
 _LOOKED_UP = re.compile(r"shared|embed|lm_head|relative_attention_bias|wte|wpe")
 _A, _B, _C = 3.4445, -4.7750, 2.0315
 
 
 def orthogonalise(batch: Tensor, steps: int = 5) -> Tensor:
-    """The nearest half-orthogonal matrices, roughly, of a batch of wide matrices (Newton-Schulz in bf16)."""
-    x = batch.bfloat16()
+    """The nearest half-orthogonal matrices, roughly, of a batch of wide matrices (Newton-Schulz, in bf16 if native)."""
+    x = batch.bfloat16() if has_bfloat16(batch.device) else batch
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     for _ in range(steps):
         gram = torch.bmm(x, x.mT)

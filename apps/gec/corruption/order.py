@@ -27,21 +27,22 @@ def turned(verb: str, subject: str) -> bool:
 def word_order(s: Sentence, rng: Random, lexicon: Lexicon) -> bool:
     """Two neighbours in the wrong order; where nothing typical is found, sometimes any two words."""
     swaps: list[int] = []
-    for i in range(len(s) - 1):
-        if not (s.is_word(i) and s.is_word(i + 1)) or s.is_name(i) or s.is_name(i + 1):
-            continue
+    pairs = [i for i in range(len(s) - 1) if _is_plain(s, i) and _is_plain(s, i + 1)]
+    for i in pairs:
         low, after = s.lower(i), s.lower(i + 1)
         if low in _ADVERBS or after in _ADVERBS or low.endswith("ly") or after.endswith("ly"):
             swaps += [i] * 3
         elif turned(low, after) or (turned(after, low) and s.lower(i - 1) in _ASKING):
             swaps += [i] * 4
     if not swaps:
-        if rng.random() < 0.7:
+        if not pairs or rng.random() < 0.7:
             return False
-        swaps = [i for i in range(len(s) - 1) if s.is_word(i) and s.is_word(i + 1) and not s.is_name(i + 1)]
-        if not swaps:
-            return False
+        swaps = pairs
     return _swap(s, rng.choice(swaps))
+
+
+def _is_plain(s: Sentence, i: int) -> bool:
+    return s.is_word(i) and not s.is_name(i)
 
 
 def _swap(s: Sentence, i: int) -> bool:
