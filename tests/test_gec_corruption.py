@@ -56,6 +56,21 @@ def test_share_of_clean_sentences() -> None:
     assert 0.36 < same < 0.46
 
 
+def test_a_poor_speller_misspells_several_words_of_a_sentence() -> None:
+    """Far more of them than a learner does."""
+
+    def unknown(profile: int) -> float:
+        learner, typist, native, speller = (float(k == profile) for k in range(4))
+        config = CorruptionConfig(clean_share=0.0, profiles=(learner, typist, native, speller))
+        corruptor = Corruptor(LEXICON, config)
+        rng, right = Random(3), {word for text in TEXTS[:4] for word in text.lower().split()}
+        made = [word for _ in range(60) for text in TEXTS[:4] for word in corruptor(text, rng).split()]
+        return sum(word.lower() not in right for word in made) / len(made)
+
+    assert unknown(3) > 0.15
+    assert unknown(3) > 1.25 * unknown(0)
+
+
 def test_number_of_errors_varies() -> None:
     """Longer sentences get several errors, now and then many."""
     corruptor = Corruptor(LEXICON, EVERY)
