@@ -63,7 +63,7 @@ class CorruptionConfig:
     """How much, how often and in whose manner."""
 
     clean_share: float = 0.36
-    # Half of what is missed in learners' essays is spelling, and a small model learns it word by word:
+    # Of what a small model misses in learners' essays, spelling is the largest part, and it learns that word by word:
     # a poor speller shows it many misspelt words in one sentence.
     profiles: tuple[float, float, float, float] = (0.48, 0.13, 0.15, 0.24)
     # Errors per word in the long run for each profile, and for a share of the learners' sentences.
@@ -78,7 +78,7 @@ class Corruptor:
     def __init__(self, lexicon: Lexicon, config: CorruptionConfig | None = None) -> None:
         self.lexicon = lexicon
         self.config = config or CorruptionConfig()
-        self._weights = [[weights[k] for weights in ERRORS.values()] for k in range(4)]
+        self._weights = list(zip(*ERRORS.values(), strict=True))
 
     def __call__(self, text: str, rng: Random) -> str:
         """The text with errors, or as it is (a share of `clean_share`)."""
@@ -88,7 +88,7 @@ class Corruptor:
 
     def corrupt(self, text: str, rng: Random) -> str:
         """The text with at least one error where one can be made; never an empty text."""
-        profile = rng.choices((0, 1, 2, 3), self.config.profiles)[0]
+        profile = rng.choices(range(len(self._weights)), self.config.profiles)[0]
         sentence = Sentence(text)
         size = sum(1 for i in range(len(sentence)) if sentence.is_word(i))
         density = self.config.density[profile]
