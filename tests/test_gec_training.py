@@ -157,6 +157,7 @@ def _trainer(out: Path, **settings: object) -> Trainer:
 def test_a_fresh_model_looks_at_the_same_place() -> None:
     """From the first step the decoder's attention over the source has its peak at its own place."""
     model = build_model(small_config(400, width=64, encoder=1, decoder=1)).eval()
+    model.set_attn_implementation("eager")
     ids = torch.randint(4, 400, (1, 12))
     out = model(input_ids=ids, decoder_input_ids=ids, output_attentions=True)
     weights = out.cross_attentions[0][0].mean(0)

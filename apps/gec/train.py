@@ -27,14 +27,20 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 DATA = default_data()
 
 
-def _load_model(model: str) -> PreTrainedModel:
-    from apps.gec.training.model import build_model, small_config
-
-    if not model:
-        return build_model(small_config())
+def _load_model(model: str, device: str) -> PreTrainedModel:
     from transformers import AutoModelForSeq2SeqLM
 
-    loaded: PreTrainedModel = AutoModelForSeq2SeqLM.from_pretrained(model, dtype="float32")
+    from apps.gec.training.model import build_model, small_config
+    from core.loading import pick_device
+
+    loaded: PreTrainedModel = (
+        AutoModelForSeq2SeqLM.from_pretrained(model, dtype="float32")
+        if model
+        else build_model(small_config())
+    )
+    if pick_device(device).type == "cpu":
+        # For rows as short as sentences, the backward pass of the fused attention takes ten times its forward pass.
+        loaded.set_attn_implementation("eager")
     return loaded
 
 
@@ -77,7 +83,7 @@ def run_training(
     feed.wait(feed.prepare("held", 0, held_out=True, count=min(2500, config.shard_size)))
     with journal(out, quiet) as log:
         tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
-        loaded = _load_model(model)
+        loaded = _load_model(model, device)
         ids = loaded.config
         objective = CorrectionObjective(feed, config, ids.pad_token_id, ids.decoder_start_token_id)
         trainer = Trainer(loaded, objective, out, config, log, tokenizer.save_pretrained, device)

@@ -19,6 +19,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from core.loading import pick_device
+
 from .checkpoints import newest_checkpoint, read_checkpoint, save_checkpoint
 from .config import LoopConfig
 from .objective import Batch, Objective
@@ -41,11 +43,6 @@ class Progress:
     worse: int = 0
     curve: list[tuple[int, int, float, float]] = field(default_factory=list)
     held: list[tuple[int, int, float]] = field(default_factory=list)
-
-
-def pick_device(device: str) -> torch.device:
-    """A device by name; `auto` is CUDA where there is one."""
-    return torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
 
 
 class Trainer:

@@ -57,5 +57,4 @@ def build_model(config: BartConfig, seed: int = 0) -> BartForConditionalGenerati
         ):
             layer.weight.mul_(0.5).add_(torch.eye(width) * gain)
     model.generation_config.max_length = config.max_position_embeddings
-    model.set_attn_implementation("eager")
     return model
