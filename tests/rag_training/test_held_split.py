@@ -8,6 +8,7 @@ from apps.rag.prompts import ABSTENTION, Passage
 from apps.rag.training.evaluate import score
 from apps.rag.training.held_questions import HeldQuestion, held_questions
 from apps.rag.training.qa_sets import is_held, load_qa
+from apps.rag.training.word_count import answers_by_words
 from tests.rag_training.library import fake_data
 
 
@@ -47,3 +48,21 @@ def test_score_counts_what_it_says() -> None:
     assert marks["quoted word for word"] == 75.0
     assert marks["abstained, removed"] == 50.0
     assert marks["abstained, impossible"] is None
+
+
+def test_counting_words_finds_the_sentence_that_has_most_of_the_question() -> None:
+    """Rare words count more than frequent ones, a title counts for its passage, and the first of equals is taken."""
+    passages = (
+        Passage("Bees", "They dance. Stones sleep and lie there. Honey is made in summer."),
+        Passage("Stones", "They lie there. Rain falls."),
+    )
+
+    def found(question: str) -> str:
+        held = HeldQuestion(question, passages, 1, (), "answerable")
+        return answers_by_words([held])[0]
+
+    assert found("when is honey made?") == "Honey is made in summer. [1]"
+    assert found("how do bees dance?") == "They dance. [1]"
+    assert found("stones") == "Stones sleep and lie there. [1]"
+    assert found("do stones lie there?") == "Stones sleep and lie there. [1]"
+    assert found("where do stones meet rain?") == "Rain falls. [2]"

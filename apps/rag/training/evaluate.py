@@ -16,6 +16,7 @@ from apps.rag.scoring import contains, without_citations
 from .documents import default_data
 from .held_questions import HeldQuestion, held_questions
 from .qa_sets import HELD_SPLIT
+from .word_count import answers_by_words
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 DATA = default_data()
@@ -96,7 +97,10 @@ def main(
                 for held, answer in zip(questions, answers, strict=True):
                     row = {"kind": held.kind, "question": held.question, "gold": held.gold, "answer": answer}
                     rows.write(json.dumps(row | {"answers": held.answers}, ensure_ascii=False) + "\n")
-        print(json.dumps(score(questions, answers)))
+        scores = score(questions, answers)
+        plain = score(questions, answers_by_words(questions))
+        scores["right sentence, words counted"] = plain["right sentence"]
+        print(json.dumps(scores))
 
 
 if __name__ == "__main__":
