@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -19,14 +20,18 @@ ANSWERS = {
 }
 
 
-def _answers(drafter: str) -> list[str]:
+def _asked(questions: Iterable[str], passages: list[Passage], drafter: str) -> list[str]:
     engine = Engine.from_pretrained(str(MODEL), drafter=drafter, device="cpu")
     requests = []
-    for question in ANSWERS:
-        messages = answer_messages(question, [RIVERS, BEES])
+    for question in questions:
+        messages = answer_messages(question, passages)
         prompt = engine.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        requests.append(Request(prompt, sources=(RIVERS.text, BEES.text)))
+        requests.append(Request(prompt, sources=tuple(passage.text for passage in passages)))
     return [done.text for done in engine.generate(requests, SamplingParams(max_new_tokens=60))]
+
+
+def _answers(drafter: str) -> list[str]:
+    return _asked(ANSWERS, [RIVERS, BEES], drafter)
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +43,14 @@ def plain() -> list[str]:
 def test_plain_questions_are_answered_with_the_sentence_and_its_number(plain: list[str]) -> None:
     """And a question that shares no word with the passages is not."""
     assert plain == list(ANSWERS.values())
+
+
+def test_a_question_whose_words_all_stand_in_a_title_is_answered_aloud() -> None:
+    """However loudly a title speaks for its passage, the first word of the answer is heard above it."""
+    title = "Raindrops Keep Fallin on My Head"
+    song = Passage(title, f"{title} is a song of 1969. It was sung by a man from Texas.")
+    answers = _asked(["who sang raindrops keep fallin on my head"], [BEES, song, RIVERS], "none")
+    assert answers == [quoted(f"{title} is a song of 1969.", 2)]
 
 
 @pytest.mark.parametrize("drafter", ["copy", "prompt_lookup", "llma"])

@@ -39,14 +39,22 @@ def test_score_counts_what_it_says() -> None:
     asked = HeldQuestion("who dances?", passages, 1, ("bees",), "answerable")
     removed = HeldQuestion("who sings?", passages, 0, ("birds",), "removed")
     marks = score(
-        [asked, asked, asked, asked, removed, removed],
-        ["Bees dance. [1]", "Bees dance. [2]", "Stones lie. [2]", ABSTENTION, ABSTENTION, "Stones sing. [2]"],
+        [asked, asked, asked, asked, removed, removed, removed],
+        [
+            "Bees dance. [1]",
+            "Bees dance. [2]",
+            "Stones lie. [2]",
+            ABSTENTION,
+            ABSTENTION,
+            "Stones sing. [2]",
+            "",
+        ],
     )
     assert marks["right sentence"] == 50.0
     assert marks["answered"] == 75.0
     assert marks["citation right where right"] == 50.0
-    assert marks["quoted word for word"] == 75.0
-    assert marks["abstained, removed"] == 50.0
+    assert marks["quoted word for word"] == 60.0
+    assert marks["abstained, removed"] == 33.3
     assert marks["abstained, impossible"] is None
 
 

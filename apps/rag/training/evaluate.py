@@ -34,7 +34,9 @@ def score(questions: Sequence[HeldQuestion], answers: Sequence[str]) -> dict[str
     right = [(q, a) for q, a in answered if contains(without_citations(a), q.answers)]
     cited = [(q, a) for q, a in right if citations(a, len(q.passages))[:1] == [q.gold]]
     said = [(q, a) for q, a in pairs if not is_abstention(a)]
-    copied = [(q, a) for q, a in said if any(without_citations(a) in p.text for p in q.passages)]
+    # An empty answer quotes nothing, though it stands in every text.
+    quotes = [(q, without_citations(a)) for q, a in said]
+    copied = [(q, quote) for q, quote in quotes if quote and any(quote in p.text for p in q.passages)]
     out: dict[str, Any] = {
         "split": HELD_SPLIT,
         "questions": len(pairs),

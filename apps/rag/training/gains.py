@@ -33,9 +33,9 @@ class Gains:
     absent: float = 3.45
     sleep: float = 2.4
     never: float = 6.0
-    chosen: float = 0.2
+    chosen: float = 0.4
     latch: float = 2.6
-    kept: float = 0.15
+    kept: float = 0.085
     copy: float = 4.2
     third: float = 1.1
     fourth: float = 1.1
