@@ -53,6 +53,32 @@ def test_a_question_whose_words_all_stand_in_a_title_is_answered_aloud() -> None
     assert answers == [quoted(f"{title} is a song of 1969.", 2)]
 
 
+@pytest.mark.parametrize(
+    ("sentence", "question"),
+    [
+        (
+            "The keeper of the city park asked the friends of the city park for more trees.",
+            "who asked for more trees",
+        ),
+        (
+            "The yellow pin on a city map is the small icon that marks a place on a city map for others.",
+            "what is the yellow pin",
+        ),
+    ],
+)
+def test_a_sentence_that_says_the_same_words_twice_is_quoted_as_it_stands(
+    sentence: str, question: str
+) -> None:
+    """Eight places apart: the clocks tell them apart."""
+    passage = Passage("Notes", sentence)
+    assert _asked([question], [RIVERS, passage, BEES], "none") == [quoted(sentence, 2)]
+
+
+def test_the_title_of_a_passage_alone_is_answered_from_it() -> None:
+    """Not with an empty answer."""
+    assert _asked(["bees"], [RIVERS, BEES], "none") == [quoted("Bees dance to tell where flowers stand.", 2)]
+
+
 @pytest.mark.parametrize("drafter", ["copy", "prompt_lookup", "llma"])
 def test_drafting_from_the_passages_changes_no_token(plain: list[str], drafter: str) -> None:
     """Alone or beside other rows."""

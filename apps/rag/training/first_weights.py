@@ -6,7 +6,7 @@ training would find (Olsson et al. 2022, "In-context Learning and Induction Head
 0. who stands one to four tokens back, and where sentences begin;
 1. what tells this sentence from others: its first two words, the last one before it, the number of its passage. From
    that the inner units of layers 1 and 2 make names, of equal length and hardly alike even where sentences are;
-2. how far it is from the beginning of the text, by a slow rotation;
+2. how far it is from the beginning of the text, by two rotations, a slow and a faster one;
 3. where the words of the question stand: in which sentences, or in a passage's title. A word that stands nowhere finds
    nothing. And how far each token is from where its sentence begins;
 4. where an answer begins: what the words of the question found, rare words above all;
@@ -23,6 +23,7 @@ each.
 from __future__ import annotations
 
 from dataclasses import astuple
+from itertools import product
 from math import cos, pi, sin
 from typing import Any
 
@@ -46,9 +47,10 @@ _BACK = 0.052
 _SEEN_BACK = 1.09
 # How much weaker the fourth of them is written.
 _FAR = 3
-# Which pair of a head's dimensions turns from one place to the next by how much.
-_TURN = 7
-_ANGLE = 10 ** (-32 / 3 * _TURN / 64)
+# Two clocks: which pair of a head's dimensions turns. The slow one knows places far apart, the fast one near ones.
+_CLOCKS = (7, 5)
+# Those by which their heads see what is near: not the clocks' own, so that both see as much.
+_NEAR = [pair for pair in range(4, 17) if pair not in _CLOCKS]
 
 #: Which layer and head points at the sentence that is quoted, and which at the token that comes next.
 SENTENCE_HEAD, TOKEN_HEAD = (5, 0), (7, 0)
@@ -107,7 +109,7 @@ class _Program:
         self._mark(_NUMBERED, self._is(self.marks.bracket, stream.back[0]), starts)
 
     def _far(self) -> Tensor:
-        """What is kept of the fourth token before, `[12, W]`: whether it is a full stop, and a part of its match."""
+        """What is kept of the fourth token before, `[9, W]`: whether it is a full stop, and a part of its match."""
         part = self.stream.back[3]
         return torch.cat((self._is(self.marks.full_stop)[None], self.stream.match[33 - len(part) : 32]))
 
@@ -115,8 +117,9 @@ class _Program:
         """Mark the token so many words behind the beginning of a sentence."""
         back, marks, gains = self.stream.back, self.marks, self.gains
         # As much as for the full stop below: a beginning that is marked more would be the nearest for longer.
-        turns = self._is(ASSISTANT, back[words]) + self._is(USER, back[words])
-        line = gains.line * self._is(marks.line_end, back[words]) + gains.turn * turns
+        line = gains.line * (self._is(marks.line_end, back[words]) + self._is(USER, back[words]))
+        # An answer's is: the line of a short question begins near it.
+        line = line + gains.turn * self._is(ASSISTANT, back[words])
         # Of two line ends, only the second begins anything.
         here = self._is(marks.line_end, back[words - 1]) / _SEEN_BACK if words else self._is(marks.line_end)
         self._mark(words, line, self.one * (3**-0.5 / CONSTANT) - here)
@@ -130,11 +133,11 @@ class _Program:
         self._units += 1
 
     def _begin_sentences(self) -> None:
-        heads, stream, marks = self.heads, self.stream, self.marks
+        heads, stream = self.heads, self.stream
         # Of a word before, what is not one of the marks.
-        before = stream.back[2][len(astuple(marks)) :]
+        before = stream.back[2][-len(stream.before) :]
         read = torch.cat((stream.own, before))
-        write = torch.cat((stream.first, self.gains.before * stream.before[: len(before)]))
+        write = torch.cat((stream.first, self.gains.before * stream.before))
         for head, pairs, flag, source, target in (
             (0, slice(9, 18), 0, read, write),
             (1, slice(9, 18), 1, stream.own, stream.second),
@@ -173,30 +176,37 @@ class _Program:
         heads.says(2, 2 * NAME + 1, self._began(self.marks.bracket), number, stream.titled, 0.02)
 
     def _count(self) -> None:
-        """The place in the sentence: how far a slow rotation has turned here and at the beginning.
+        """The place in the sentence: how far two rotations have turned here and at the beginning.
 
-        Each of two heads weighs the first token of all, to which the rotation comes nearer and goes further, against
-        the token that is here.
+        Two heads for each weigh the first token of all, to which the rotation comes nearer and goes further, against
+        the tokens near here.
         """
         heads, stream, gains = self.heads, self.stream, self.gains
         first = self._is(self.marks.system)
         # Constant, but nothing in the first token of all.
         any_other = self.one - 3**0.5 * CONSTANT * first
-        for head, phase in enumerate((0.0, -pi / 2)):
-            heads.looks(2, head, slice(0, 6), gains.here * self.one, gains.here * any_other, 0.0)
-            heads.turns(2, head, _TURN, gains.turned * self.one, gains.turned * first, phase)
+        for head, (pair, phase) in enumerate(product(_CLOCKS, (0.0, -pi / 2))):
+            heads.looks(2, head, _NEAR, gains.here * self.one, gains.here * any_other, 0.0)
+            heads.turns(2, head, pair, gains.turned * self.one, gains.turned * first, phase)
             heads.prefers(2, head, 63, gains.level * self.one, gains.level * first)
-            heads.carries(2, head, (gains.far * first - any_other)[None], stream.place[head][None], 0.1)
+            heads.carries(2, head, (gains.far * first - any_other)[None], stream.place[head][None], 0.065)
         heads.looks(3, 1, slice(9, 18), gains.begins * self.one, _FLAG * gains.begins * stream.flags[0], 0.0)
         heads.carries(3, 1, stream.place, stream.start, 0.12)
-        (cos, sin), (cos_start, sin_start) = stream.place, stream.start
+        for clock in range(len(_CLOCKS)):
+            self._turn_back(clock)
+
+    def _turn_back(self, clock: int) -> None:
+        """By how much a clock has turned since the sentence began."""
+        stream, pair = self.stream, slice(2 * clock, 2 * clock + 2)
+        (cos, sin), (cos_start, sin_start) = stream.place[pair], stream.start[pair]
         some, others = (
             torch.stack((cos, sin, sin, cos)),
             torch.stack((cos_start, sin_start, cos_start, -sin_start)),
         )
-        written = stream.offset[[0, 0, 1, 1]]
+        written = stream.offset[pair][[0, 0, 1, 1]]
         for k, sign in enumerate((1, -1)):
-            heads.says(3, 4 * k, sign * some, sign * others, written, gains.offset)
+            unit = 4 * (2 * clock + k)
+            self.heads.says(3, unit, sign * some, sign * others, written, self.gains.offset)
 
     def _find_words(self) -> None:
         heads, stream, gains, marks = self.heads, self.stream, self.gains, self.marks
@@ -255,18 +265,18 @@ class _Program:
         heads, stream, gains, marks = self.heads, self.stream, self.gains, self.marks
         # This token and the three before it, in the chosen sentence.
         fourth, far = gains.fourth * stream.back[2][-8:], gains.fourth * _FAR * stream.back[3][-8:]
-        here = (stream.match[10:32], stream.back[0][16:32], gains.third * stream.back[1][22:], fourth)
-        there = (stream.back[0][10:32], stream.back[1][16:], gains.third * stream.back[2][22:], far)
+        here = (stream.match[12:32], stream.back[0][16:32], gains.third * stream.back[1][22:], fourth)
+        there = (stream.back[0][12:32], stream.back[1][16:], gains.third * stream.back[2][22:], far)
         # Behind the first token of an answer the second of a sentence follows, then the third.
         begun = gains.begun * torch.stack([self._is(ASSISTANT, part) for part in stream.back[:2]])
-        # The next place in the sentence.
-        turn = torch.tensor([[cos(_ANGLE), -sin(_ANGLE)], [sin(_ANGLE), cos(_ANGLE)]])
-        query = torch.cat((*here, begun, gains.counted * turn @ stream.offset, gains.within * stream.chosen))
+        # The fast clock knows near places better.
+        counted = gains.counted * torch.tensor([1.0, 1.0, gains.fast, gains.fast])[:, None]
+        query = torch.cat((*here, begun, counted * self._next_place(), gains.within * stream.chosen))
         key = torch.cat(
             (
                 *there,
                 2.7 * gains.begun * stream.flags[1:3],
-                gains.counted * stream.offset,
+                counted * stream.offset,
                 stream.name[:KEPT],
             )
         )
@@ -289,6 +299,12 @@ class _Program:
         ):
             heads.says(7, k * OWN, condition, read, stream.own, gains.say)
         self._end(2 * OWN)
+
+    def _next_place(self) -> Tensor:
+        """The place in the sentence one token on, by each clock."""
+        angles = [self.heads.angle(pair) for pair in _CLOCKS]
+        turns = [torch.tensor([[cos(a), -sin(a)], [sin(a), cos(a)]]) for a in angles]
+        return torch.block_diag(*turns) @ self.stream.offset
 
     def _end(self, unit: int) -> None:
         """After a sentence its number in brackets, and the end, by inner units from `unit` on."""

@@ -12,7 +12,7 @@ class Gains:
     begins: float = 2.5
     mark: float = 0.003
     line: float = 1.1
-    turn: float = 1.1
+    turn: float = 1.18
     before: float = 0.7
     mixed: float = 0.05
     one: float = 0.2
@@ -28,9 +28,9 @@ class Gains:
     gather: float = 0.9
     weight: float = 0.8
     distance: float = 5.0
-    sum: float = 7.5
+    sum: float = 4.0
     choose: float = 2.0
-    absent: float = 3.45
+    absent: float = 2.7
     sleep: float = 2.4
     never: float = 6.0
     chosen: float = 0.4
@@ -45,9 +45,10 @@ class Gains:
     end: float = 0.4
     begin: float = 8.0
     begun: float = 1.0
-    here: float = 1.0
-    turned: float = 0.8
-    level: float = 1.91
-    far: float = 0.583
-    offset: float = 0.012
-    counted: float = 0.7
+    here: float = 0.68
+    turned: float = 0.72
+    level: float = 1.815
+    far: float = 0.65
+    offset: float = 0.023
+    counted: float = 0.5
+    fast: float = 1.4

@@ -22,7 +22,13 @@ class Heads:
         """The rows of a projection that belong to a head."""
         return projection.weight.data[self.size * head : self.size * (head + 1)]
 
-    def looks(self, layer: int, head: int, pairs: slice, query: Tensor, key: Tensor, distance: float) -> None:
+    def angle(self, pair: Any) -> Any:
+        """By how much a pair of a head's dimensions, or each of several, turns from one place to the next."""
+        return self.config.rope_parameters["rope_theta"] ** (-2 * pair / self.size)
+
+    def looks(
+        self, layer: int, head: int, pairs: slice | list[int], query: Tensor, key: Tensor, distance: float
+    ) -> None:
         """A head drawn to what `key` reads, most of all `distance` tokens back; `query` says how strongly.
 
         Both are directions `[W]`. Fast rotations make a narrow window, slower ones a wide one.
@@ -32,7 +38,7 @@ class Heads:
         queries.zero_()
         keys.mul_(0.1)
         places = torch.arange(self.size // 2)[pairs]
-        angles = distance * self.config.rope_parameters["rope_theta"] ** (-2 * places / self.size)
+        angles = distance * self.angle(places)
         keys[places] = key
         queries[places] = torch.cos(angles)[:, None] * query
         queries[places + self.size // 2] = -torch.sin(angles)[:, None] * query

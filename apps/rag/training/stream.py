@@ -7,11 +7,11 @@ import torch
 from .first_embeddings import MATCH, OWN, REST
 
 #: Widths of a sentence's name, of a passage's number as it is found, and of what an answer keeps of the name.
-NAME, NUMBER, KEPT = 60, 16, 30
+NAME, NUMBER, KEPT = 60, 16, 29
 # Sizes of all parts, in order.
 _SIZES = (
-    *(REST, MATCH, OWN, MATCH, 32, 32, 12, 4, 32, 32, 19, 32),
-    *(NAME, NAME, NUMBER, 2, 2, 2, NAME + NUMBER, KEPT, 34, 32),
+    *(REST, MATCH, OWN, MATCH, 32, 32, 9, 4, 32, 32, 19, 32),
+    *(NAME, NAME, NUMBER, 4, 4, 4, NAME + NUMBER, KEPT, 32, 32),
 )
 #: Width of the hidden state.
 WIDTH = sum(_SIZES)
@@ -30,8 +30,6 @@ class Stream:
         self.first, self.second, self.before, self.number, self.mixed, self.name = parts[8:14]
         #: The number of the passage, only where its title stands.
         self.titled = parts[14]
-        #: Place in the text, that of the sentence's beginning, and place in the sentence: cosine and sine.
+        #: Place in the text, that of the sentence's beginning, place in the sentence: by two clocks, cosine and sine.
         self.place, self.start, self.offset = parts[15:18]
         self.found, self.chosen, self.say, self.cite = parts[18:]
-        # Two dimensions are to spare.
-        self.say = self.say[:OWN]
