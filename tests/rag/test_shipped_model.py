@@ -76,7 +76,10 @@ def test_a_sentence_that_says_the_same_words_twice_is_quoted_as_it_stands(
 
 def test_the_title_of_a_passage_alone_is_answered_from_it() -> None:
     """Not with an empty answer."""
-    assert _asked(["bees"], [RIVERS, BEES], "none") == [quoted("Bees dance to tell where flowers stand.", 2)]
+    hotels = Passage("Crowne Plaza", "It forms part of a group of brands. It operates in 52 countries.")
+    told = "Bees dance to tell where flowers stand."
+    bees = Passage("Bees", f"{told} A queen lays up to 2,000 eggs a day. Workers live six weeks.")
+    assert _asked(["bees"], [hotels, RIVERS, bees], "none") == [quoted(told, 3)]
 
 
 @pytest.mark.parametrize("drafter", ["copy", "prompt_lookup", "llma"])
