@@ -21,7 +21,7 @@ from .guard import problem
 from .projection import project
 from .results import Correction, CorrectionStats, SentenceCorrection
 from .rewriter import Rewrite, Rewriter
-from .segmentation import Span, has_words, is_title, lines, sentences, split_to_budget, strip
+from .segmentation import Span, has_words, is_title, leads_on, lines, sentences, split_to_budget, strip
 
 if TYPE_CHECKING:
     from core import Engine
@@ -135,7 +135,7 @@ class Corrector:
         drafts = []
         for text, span in places:
             draft = _Draft(text[slice(*span)], self._pieces(text[slice(*span)]), span[0])
-            if draft.pieces and is_title(text, span):
+            if draft.pieces and (is_title(text, span) or leads_on(text, span)):
                 draft.pieces[-1].open_end = True
             drafts.append(draft)
         return self._finish(drafts)

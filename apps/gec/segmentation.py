@@ -26,6 +26,7 @@ _LINE = re.compile(r"([^\n\r\v\f\x85\u2028\u2029]*)(\r\n|[\n\r\v\f\x85\u2028\u20
 # Indentation, quotation marks of mail, headings, bullets and numbers at the beginning of a line.
 _MARKER = re.compile(r"(?:>|#{1,6}|[-*+•‣◦–—]|\(?\d{1,3}[.)]|\(?[a-z]\))(?=\s)")
 _FINAL_MARKS = ".!?…:;,\"'”’)]"
+_OPEN_MARKS = ",:;"
 _SPACE = re.compile(r"[\s\ufeff]*")
 _WORD = re.compile(r"\S+")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
@@ -51,8 +52,10 @@ def sentences(text: str, language: str = "en") -> list[Span]:
 
 
 def is_title(text: str, span: Span) -> bool:
-    """Whether a span without a final mark is a heading or an item of a list, and so wants none: it stands alone
-    between blank lines, or behind a marker, in a text that holds more than it."""
+    """Whether a span without a final mark is a heading, a name or an item of a list, and so wants none.
+
+    It is a line behind a marker; or, in a text that holds more, one between blank lines or of capitalised words only.
+    """
     start, end = span
     follows = _LINE.match(text, end)
     if text[end - 1] in _FINAL_MARKS or follows is None or follows.group(1).strip():
@@ -61,12 +64,23 @@ def is_title(text: str, span: Span) -> bool:
     lead = text[begin:start].strip()
     if lead:
         return _MARKER.match(lead + " ") is not None
+    if strip(text, 0, start)[0] == start and not _goes_on(text, end):
+        return False
+    if all(word[0].isupper() for word in text[start:end].split()):
+        return True
     above_end = begin - 2 if text[max(0, begin - 2) : begin] == "\r\n" else begin - 1
     above = text[_line_start(text, above_end) : above_end] if begin else ""
     below = _LINE.match(text, follows.end())
-    if above.strip() or (below is not None and below.group(1).strip()):
-        return False
-    return strip(text, 0, start)[0] < start or strip(text, end, len(text))[0] < len(text)
+    return not above.strip() and (below is None or not below.group(1).strip())
+
+
+def leads_on(text: str, span: Span) -> bool:
+    """Whether a span ends in a comma, colon or semicolon and more text follows: a salutation, what begins a list."""
+    return text[span[1] - 1] in _OPEN_MARKS and _goes_on(text, span[1])
+
+
+def _goes_on(text: str, at: int) -> bool:
+    return strip(text, at, len(text))[0] < len(text)
 
 
 def _line_start(text: str, at: int) -> int:

@@ -142,6 +142,15 @@ def test_a_heading_gets_no_full_stop() -> None:
     assert corrector(engine).correct("I go out").text == "I went out."
 
 
+@pytest.mark.parametrize("mark", ",:;")
+def test_a_line_that_leads_to_others_keeps_its_mark(mark: str) -> None:
+    engine = RuleEngine(lambda text: plain_errors(text.rstrip(mark).removesuffix(".") + "."))
+    assert (
+        corrector(engine).correct(f"I go out{mark}\n\nI go out.").text == f"I went out{mark}\n\nI went out."
+    )
+    assert corrector(engine).correct(f"I go out{mark}\n").text == "I went out.\n"
+
+
 def test_stats_count_sentences_changes_and_passes() -> None:
     subject = corrector()
     subject.correct("She go to school. Fine. 12.")

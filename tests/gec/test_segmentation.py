@@ -109,6 +109,13 @@ def test_lines_are_stripped_and_empty_ones_left_out() -> None:
     assert [text[a:b] for a, b in lines(text, 0, len(text))] == ["one", "two"]
 
 
+def test_a_name_below_a_letter_wants_no_full_stop() -> None:
+    text = "I thank you.\nBest regards,\nAnna B. Miller\nhead of sales"
+    titles = [text[a:b] for a, b in sentences(text) if is_title(text, (a, b))]
+    assert titles == ["Anna B. Miller"]
+    assert not is_title("Anna", (0, 4))
+
+
 def test_headings_and_items_of_a_list_want_no_full_stop() -> None:
     text = "My Holidays\r\n\r\nI went to the sea\nand it rained.\n\n - a towel\n - a hat.\n\nThe End"
     titles = [text[a:b] for a, b in sentences(text) if is_title(text, (a, b))]
