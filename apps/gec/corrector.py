@@ -177,11 +177,11 @@ class Corrector:
         return [
             (draft, piece)
             for (draft, piece), rewrite in zip(work, rewrites, strict=True)
-            if not _settle(draft, piece, rewrite, keep_letters=self.config.language == "en")
+            if not _settle(draft, piece, rewrite, is_english=self.config.language == "en")
         ]
 
 
-def _settle(draft: _Draft, piece: _Piece, rewrite: Rewrite, *, keep_letters: bool) -> bool:
+def _settle(draft: _Draft, piece: _Piece, rewrite: Rewrite, *, is_english: bool) -> bool:
     """Take the rewrite into the piece, or keep the source; False if a line break would be lost."""
     draft.stats.add(rewrite.stats)
     reason = problem(rewrite.seen, rewrite.output, rewrite.finish_reason)
@@ -195,7 +195,7 @@ def _settle(draft: _Draft, piece: _Piece, rewrite: Rewrite, *, keep_letters: boo
         rewrite.output,
         open_start=piece.open_start,
         open_end=piece.open_end,
-        keep_letters=keep_letters,
+        is_english=is_english,
     )
     if found is None:
         return False

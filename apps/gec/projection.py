@@ -7,6 +7,7 @@ made in the source, so whatever the model could not see survives. Knows strings 
 Changes that are not made, and counted instead:
 - those that touch a character which the model saw differently (an emoji, a ligature, a rare script);
 - those that alter what is no grammar: addresses, code, figures, symbols, names (see `facts`);
+- in English, those that make a word that does not exist, or mend one that does (see `vocabulary`);
 - a capital or a full stop at a cut, where a long sentence was split and the model took the cut for its end.
 A change that would swallow a line break keeps it: the break moves to the nearest space of the replacement. Where
 there is none, `project` returns None, and the caller corrects line by line.
@@ -22,6 +23,7 @@ from rapidfuzz.distance import Levenshtein
 from .edits import Edit, apply_edits, extract_edits
 from .facts import are_kept
 from .typography import straight, styled
+from .vocabulary import english
 
 _BREAKS = re.compile(r"\s*[\n\r\v\f\x85\u2028\u2029]\s*")
 _SPACES = re.compile(r"\s+")
@@ -47,29 +49,33 @@ def project(
     *,
     open_start: bool = False,
     open_end: bool = False,
-    keep_letters: bool = True,
+    is_english: bool = True,
 ) -> Projection | None:
     """`source` with the changes that lead from `seen` to `output`; None if a line break would be lost.
 
-    `open_start` and `open_end` say that the sentence was cut there.
+    `open_start` and `open_end` say that the sentence was cut there, `is_english` that it is to be judged as English.
     """
     output = one_line(output)
     if output == seen:
         return Projection(source)
+    vocabulary = english() if is_english and english().doubts(seen, output) else None
     whole = not open_start and not open_end
-    if source == seen and whole and are_kept(seen, output, keep_letters=keep_letters):
+    if source == seen and whole and vocabulary is None and are_kept(seen, output, keep_letters=is_english):
         return Projection(output)
     atlas = _Atlas(source, seen)
     made: list[Edit] = []  # in `seen`
     moved: list[Edit] = []  # the same in `source`
     dropped = 0
-    for edit in extract_edits(seen, output, typed=False):
-        at_cut = (open_start and edit.start == 0 and _is_case(edit)) or (
-            open_end and edit.end == len(seen) and _is_mark(edit)
+    for edit in extract_edits(seen, output, typed=vocabulary is not None):
+        refused = (
+            (open_start and edit.start == 0 and _is_case(edit))
+            or (open_end and edit.end == len(seen) and _is_mark(edit))
+            or (vocabulary is not None and not vocabulary.believes(edit, seen))
+            or atlas.unsure(edit)
+            # Together with those before it: two harmless ones may make an address of their own.
+            or not are_kept(seen, apply_edits(seen, [*made, edit]), keep_letters=is_english)
         )
-        # Together with those before it: two harmless ones may make an address of their own.
-        text = apply_edits(seen, [*made, edit])
-        if at_cut or atlas.unsure(edit) or not are_kept(seen, text, keep_letters=keep_letters):
+        if refused:
             dropped += 1
             continue
         own = _keep_break(source, atlas.move(edit))

@@ -9,7 +9,7 @@ would be too large, Levenshtein opcodes (rapidfuzz) find the equal tokens first,
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -107,12 +107,13 @@ def _pair(source: Sequence[str], target: Sequence[str], region: Group) -> list[G
         return []
     if not a or not b or len(a) * len(b) > MAX_CELLS:
         return [region]
+    runs_a, runs_b = _runs(a), _runs(b)
     # best[i][j] = (cost of a[:i] -> b[:j], how many tokens of each side the last step took)
     best = [[(float("inf"), 0, 0)] * (len(b) + 1) for _ in range(len(a) + 1)]
     best[0][0] = (0.0, 0, 0)
     for i in range(len(a) + 1):
         for j in range(len(b) + 1):
-            for di, dj, cost in _moves(a, b, i, j):
+            for di, dj, cost in (*_moves(a, b, i, j), *_joins(runs_a, runs_b, i, j)):
                 total = best[i - di][j - dj][0] + cost
                 if total < best[i][j][0]:
                     best[i][j] = (total, di, dj)
@@ -136,9 +137,20 @@ def _moves(a: Sequence[str], b: Sequence[str], i: int, j: int) -> list[tuple[int
         moves.append((1, 0, _SKIP))
     if j:
         moves.append((0, 1, _SKIP))
-    for di, dj in ((1, 2), (2, 1), (1, 3), (3, 1)):
-        if i >= di and j >= dj:
-            left = compact(a[i - di : i])
-            if left and left == compact(b[j - dj : j]):
-                moves.append((di, dj, _JOIN))
     return moves
+
+
+def _runs(tokens: Sequence[str]) -> list[list[str]]:
+    """The letters alone of one, two and three tokens before each place, fewer at the beginning: `[3, 1 + tokens]`."""
+    letters = [compact([token]) for token in tokens]
+    return [["".join(letters[max(0, k - n) : k]) for k in range(len(tokens) + 1)] for n in (1, 2, 3)]
+
+
+def _joins(
+    runs_a: list[list[str]], runs_b: list[list[str]], i: int, j: int
+) -> Iterator[tuple[int, int, float]]:
+    """As `_moves`, for one token that equals two or three by its letters."""
+    for di, dj in ((1, 2), (2, 1), (1, 3), (3, 1)):
+        left = runs_a[di - 1][i]
+        if left and left == runs_b[dj - 1][j] and i >= di and j >= dj:
+            yield di, dj, _JOIN

@@ -1,0 +1,71 @@
+"""Which words there are, and which changes of words are believed.
+
+A small model invents words ("coloring" -> "colororing") and takes rare ones for slips of common ones ("stents" ->
+"students"). Knows a list of English words, and edits; does not know sentences or the model.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from apps.gec.edits import Edit
+from apps.gec.typography import straight
+
+#: Made by `python -m apps.gec.training.words`; licence beside it.
+ENGLISH = Path(__file__).with_name("english.txt.gz")
+#: A word of the list with so many letters was meant: hardly another one is a slip away.
+_LONG = 6
+# Shorter ones are not looked at: the halves of "do n't", initials, abbreviations.
+_WORD = re.compile(r"[^\W\d_]{3,}(?:'[^\W\d_]+)?")
+
+
+class Vocabulary:
+    """Words in lower case and without accents; their forms with an apostrophe and with accents are words too."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self._words = frozenset(words)
+
+    def __contains__(self, word: str) -> bool:
+        word = bare(word)
+        return word in self._words or word.partition("'")[0] in self._words
+
+    def doubts(self, seen: str, output: str) -> bool:
+        """Whether `output` may hold a change that is not believed: quick, and right where it says no."""
+        old, new = words_of(seen), words_of(output)
+        return any(word not in self for word in new - old) or any(map(self._is_sure, old - new))
+
+    def believes(self, edit: Edit, seen: str) -> bool:
+        """Whether an edit of the sentence `seen` makes no word that neither is in the list nor stood there, and
+        mends no spelling of a word that is right. Confused words ("desert", "dessert") are no matter of spelling."""
+        old, new = words_of(edit.original), words_of(edit.replacement)
+        if any(word not in self for word in new - old) and any(
+            word not in self for word in new - words_of(seen)
+        ):
+            return False
+        return edit.type != "R:SPELL" or not any(map(self._is_sure, old - new))
+
+    def _is_sure(self, word: str) -> bool:
+        return len(word) >= _LONG and word in self
+
+
+def bare(word: str) -> str:
+    """`word` without its accents."""
+    if word.isascii():
+        return word
+    return "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
+
+
+def words_of(text: str) -> set[str]:
+    """The words of three letters and more, in lower case."""
+    return set(_WORD.findall(straight(text).casefold()))
+
+
+@cache
+def english() -> Vocabulary:
+    """The list that ships."""
+    return Vocabulary(gzip.decompress(ENGLISH.read_bytes()).decode().split())

@@ -1,0 +1,77 @@
+"""The list of words, and the changes that it does not believe."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.gec.edits import apply_edits, extract_edits
+from apps.gec.projection import project
+from apps.gec.vocabulary import english
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["colour", "color", "organise", "organize", "website", "timestamp", "i'd", "john's", "don't", "naïve"],
+)
+def test_words_of_either_english_and_of_technical_texts_exist(word: str) -> None:
+    assert word in english()
+
+
+@pytest.mark.parametrize("word", ["recieve", "definately", "enviroment", "neccessary", "colororing", "alot"])
+def test_misspellings_do_not_exist(word: str) -> None:
+    assert word not in english()
+
+
+@pytest.mark.parametrize(
+    ("source", "output"),
+    [
+        ("Pick some coloring sheets.", "Pick some colororing sheets."),
+        ("He was briliant.", "He was brilient."),
+        ("He has several stents in his heart.", "He has several students in his heart."),
+        ("This thesis is short.", "This this is short."),
+        ("A wrap-able grid.", "A wrapping-ablee grid."),
+    ],
+)
+def test_invented_words_and_mended_right_ones_are_refused(source: str, output: str) -> None:
+    done = project(source, source, output)
+    assert done is not None
+    assert (done.text, done.dropped) == (source, 1)
+    foreign = project(source, source, output, is_english=False)
+    assert foreign is not None
+    assert foreign.text == output
+
+
+@pytest.mark.parametrize(
+    ("source", "output"),
+    [
+        ("I recieve alot of letters.", "I receive a lot of letters."),
+        ("The behavoir of childs changed.", "The behaviour of children changed."),
+        ("We had desert after dinner.", "We had dessert after dinner."),
+        ("Three students goes home.", "Three students go home."),
+        ("He want to be a engineers.", "He wants to be an engineer."),
+        ("I dont know .", "I do n't know ."),
+        ("Zorbl like the grommick.", "The grommick likes Zorbl."),
+        ("He wanted going to goverment.", "He wanted to go to government."),
+    ],
+)
+def test_mended_misspellings_other_forms_and_confused_words_are_believed(source: str, output: str) -> None:
+    assert not [edit for edit in extract_edits(source, output) if not english().believes(edit, source)]
+    done = project(source, source, output)
+    assert done is not None
+    assert done.text == output
+
+
+def test_of_several_edits_only_the_doubtful_ones_are_refused() -> None:
+    source = "She go to the clinic for stents every yaer."
+    done = project(source, source, "She goes to the clinic for students every year.")
+    assert done is not None
+    assert done.text == "She goes to the clinic for stents every year."
+
+
+@pytest.mark.parametrize("output", ["I go too.", "I gobble two.", "We go to thesis two.", ""])
+def test_where_nothing_is_doubted_every_edit_is_believed(output: str) -> None:
+    source = "I go to."
+    edits = extract_edits(source, output)
+    assert apply_edits(source, edits) == output
+    if not english().doubts(source, output):
+        assert all(english().believes(edit, source) for edit in edits)
