@@ -1,4 +1,4 @@
-"""What a correction leaves as it is, because it is no grammar: addresses, code, figures, symbols, names.
+"""What a correction leaves as it is, because it is no grammar: addresses, code, figures, symbols, names, identifiers.
 
 Knows text only, and always whole sentences: what stands beside an address becomes a part of it. Small English models
 spell "Łódź", "Bacharach" or an emoji wrongly far oftener than their writers do.
@@ -18,6 +18,8 @@ _ADDRESS = re.compile(
 _DIGITS = re.compile(r"\d+")
 # A capital behind a lower-case word or a comma begins a name, not a sentence; "I" is none.
 _NAMES = re.compile(r"(?<=[a-z,] )(?!I\b)[A-Z][\w-]*(?: [A-Z][\w-]*)*")
+# "cacheAsBitmap", "CityCenter", "max_rows": whoever writes a word so means it.
+_COINED = re.compile(r"\b\w*[a-z][A-Z]\w*|\b[^\W_]\w*_\w+")
 # Case and the apostrophe of "Johns brother" are grammar in names too.
 _LOOSE = re.compile(r"['-]")
 
@@ -28,6 +30,10 @@ def are_kept(seen: str, output: str, *, keep_letters: bool = True) -> bool:
     Letters outside ASCII count as symbols where `keep_letters` says so: in English they belong to names.
     """
     if _exact(seen, keep_letters) != _exact(output, keep_letters):
+        return False
+    had, has = set(_COINED.findall(seen)), set(_COINED.findall(output))
+    # Of new ones only the case may be: "github" -> "GitHub".
+    if had - has or any(word.casefold() not in seen.casefold() for word in has - had):
         return False
     names = {_loosened(word) for run in _NAMES.findall(seen) for word in run.split()}
     if not names:

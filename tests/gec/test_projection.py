@@ -67,6 +67,23 @@ def test_characters_that_the_model_cannot_see_survive() -> None:
     assert (found.text, found.dropped) == ("He has a cat 😀.", 1)
 
 
+@pytest.mark.parametrize(
+    ("source", "output", "expected"),
+    [
+        (
+            "The cacheAsBitmap flag are set.",
+            "The cacheAs Bitmap flag is set.",
+            "The cacheAsBitmap flag is set.",
+        ),
+        ("He set max_rows to ten.", "He sets max rows to ten.", "He sets max_rows to ten."),
+        ("DEQ say no.", "TheDEQ says no.", "DEQ says no."),
+        ("It are on github.", "It is on GitHub.", "It is on GitHub."),
+    ],
+)
+def test_words_with_a_capital_or_an_underscore_inside_stay(source: str, output: str, expected: str) -> None:
+    assert carried(source, output) == expected
+
+
 def test_figures_and_addresses_are_not_changed() -> None:
     found = project("In 2019 she go.", "In 2019 she go.", "In 2018 she went.")
     assert found is not None
