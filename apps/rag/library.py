@@ -160,12 +160,13 @@ def open_library(folder: Path, min_score: float | None = None) -> Library:
 
 
 def open_handbook(min_score: float | None = None) -> Library:
-    """The shipped handbook's index, in the user's cache folder; built at the first start and when the handbook
-    changed. What is damaged there is built again, since nothing is lost."""
+    """The shipped handbook's index, in the user's cache folder, one for each copy of this project; built at the first
+    start and when the handbook changed. What is damaged there is built again, since nothing is lost."""
     documents = handbook()
     if not documents.is_dir():
         raise ValueError(f"the handbook is not at {documents}; name an index of your own with --index")
-    folder, stamp = cache_folder() / "handbook", cache_folder() / "handbook.sha256"
+    place = hashlib.sha256(str(documents.resolve()).encode()).hexdigest()[:8]
+    folder, stamp = cache_folder() / f"handbook-{place}", cache_folder() / f"handbook-{place}.sha256"
     now = _digest(documents)
     try:
         index = DocumentIndex(folder)
@@ -197,7 +198,7 @@ def _index_handbook(index: DocumentIndex, documents: Path) -> DocumentIndex:
 
 
 def _digest(folder: Path) -> str:
-    total = hashlib.sha256(str(folder.resolve()).encode())
+    total = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             total.update(f"\0{path.relative_to(folder)}\0".encode() + path.read_bytes())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from pathlib import Path
 
 import pytest
@@ -139,11 +140,23 @@ def test_the_handbook_is_indexed_once_and_again_when_it_changed(
     assert "indexing" in capsys.readouterr().err
 
 
+def test_the_handbooks_of_two_copies_have_indexes_of_their_own(
+    handbook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = len(open_handbook().index)
+    shutil.copytree(handbook, tmp_path / "copy")
+    (tmp_path / "copy" / "new.md").write_text("# New\n\nZebras have stripes.\n", encoding="utf-8")
+    monkeypatch.setattr("apps.rag.library.handbook", lambda: tmp_path / "copy")
+    assert len(open_handbook().index) == mine + 1
+    monkeypatch.setattr("apps.rag.library.handbook", lambda: handbook)
+    assert len(open_handbook().index) == mine
+
+
 def test_a_damaged_index_of_the_handbook_is_built_again(handbook: Path, tmp_path: Path) -> None:
     library = open_handbook()
     kept = library.history_path
     library.index.close()
-    for file in (tmp_path / "cache" / "handbook" / "words").rglob("*"):
+    for file in (tmp_path / "cache").glob("handbook-*/words/**/*"):
         if file.is_file():
             file.write_bytes(b"broken")
     kept.write_text("", encoding="utf-8")
