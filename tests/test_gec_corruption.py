@@ -21,7 +21,7 @@ from apps.gec.corruption import (
     with_literal,
 )
 from apps.gec.corruption.misspellings import finger_slip, misspell, sound_slip
-from apps.gec.training.corpus import default_data
+from apps.places import SHARED_DATA
 
 LEXICON = builtin_lexicon()
 TEXTS = [
@@ -166,7 +166,7 @@ def test_literal_is_set_into_the_text() -> None:
 
 def test_full_lexicon() -> None:
     """The shared lists load and name what they know."""
-    data = default_data()
+    data = SHARED_DATA
     if not (data / "noise").is_dir():
         pytest.skip(f"no shared data at {data}")
     lexicon = load_lexicon(data)

@@ -12,16 +12,14 @@ from math import isfinite
 from pathlib import Path
 
 from apps.drafter_options import read_options
+from apps.places import shipped
 
 from .prompts import check_template
 
-SHIPPED_MODEL = Path("data") / "models" / "gec-small"
-
 
 def default_model() -> str:
-    """The model that ships with the repository; looked for beside this package, then in the working directory."""
-    beside = Path(__file__).resolve().parents[2] / SHIPPED_MODEL
-    return str(beside if beside.is_dir() or not SHIPPED_MODEL.is_dir() else SHIPPED_MODEL)
+    """The model that ships with the repository."""
+    return str(shipped("models/gec-small"))
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from apps.gec.training.corpus import default_data, need_data
+from apps.gec.training.corpus import need_data
 from apps.option_groups import takes_groups
+from apps.places import SHARED_DATA
 from apps.printing import told
 from apps.training_command import Out, TrainingOptions, journal, run
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-DATA = default_data()
 
 
 def _load_model(model: str, device: str) -> PreTrainedModel:
@@ -115,7 +115,7 @@ def main(
         typer.Option(
             help="Folder with text/, pairs/ and noise/.", show_default="../shared/data, beside this"
         ),
-    ] = DATA,
+    ] = SHARED_DATA,
     model: Annotated[str, typer.Option(help="Fine-tune this seq2seq model (path or hub id) instead.")] = "",
     pairs: Annotated[
         str, typer.Option(help='Your own pairs: JSONL of {"src", "tgt"}, used as the real ones.')

@@ -5,28 +5,16 @@ Knows names, numbers and paths. Does not load anything, so that a wrong setting 
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from apps.drafter_options import read_options
-
-from .engines import shipped
-
-SHIPPED_HANDBOOK = Path("data") / "handbook"
+from apps.places import shipped
 
 
 def handbook() -> Path:
     """The documents that ship with the repository."""
-    return shipped(SHIPPED_HANDBOOK)
-
-
-def cache_folder() -> Path:
-    """Where what can be built again is kept: `ECHODRAFT_CACHE`, or `echodraft` in the user's cache folder."""
-    own = os.environ.get("ECHODRAFT_CACHE")
-    if own:
-        return Path(own).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "echodraft"
+    return shipped("handbook")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Engines by settings, loaded once and shared by all who ask for the same.
 
-Knows where the shipped model lies and how loading fails. Does not know messages.
+Knows how loading fails. Does not know messages.
 """
 
 from __future__ import annotations
@@ -13,24 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apps.drafter_options import read_options
+from apps.places import shipped
 
 if TYPE_CHECKING:
     from core import Engine
 
     from .decoding import Turns
 
-SHIPPED_MODEL = Path("data") / "models" / "chat-small"
-
-
-def shipped(path: Path) -> Path:
-    """`path` beside this package, or in the working directory where only that exists."""
-    beside = Path(__file__).resolve().parents[2] / path
-    return path if path.exists() and not beside.exists() else beside
-
 
 def default_model() -> str:
     """The chat model that ships with the repository."""
-    return str(shipped(SHIPPED_MODEL))
+    return str(shipped("models/chat-small"))
 
 
 def checked_model(name: str) -> str:

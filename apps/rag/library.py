@@ -21,13 +21,14 @@ from langchain_core.documents import Document
 from rich.console import Console
 from rich.progress import Progress as Bar
 
+from apps.places import cache_folder
 from retrieval.bm25 import Bm25Index
 from retrieval.chunking import ChunkConfig
 from retrieval.document_index import RECORDS, DocumentIndex, IndexSummary, Progress
 from retrieval.hybrid import HybridRetriever
 from retrieval.words import words
 
-from .config import cache_folder, handbook
+from .config import handbook
 from .follow_up import content_words
 from .sources import Source
 

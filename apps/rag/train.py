@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from apps.option_groups import takes_groups
+from apps.places import SHARED_DATA
 from apps.printing import told
-from apps.rag.training.documents import default_data, need_data
+from apps.rag.training.documents import need_data
 from apps.training_command import Out, TrainingOptions, journal, run
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-DATA = default_data()
 _VOCAB_SIZE = 16384
 
 
@@ -112,7 +112,7 @@ def main(
         typer.Option(
             help="Folder with text/, passages/ and qa/.", show_default="../shared/data, beside this"
         ),
-    ] = DATA,
+    ] = SHARED_DATA,
     model: Annotated[str, typer.Option(help="Fine-tune this instruct model (path or hub id) instead.")] = "",
     pairs: Annotated[
         str, typer.Option(help='Your own questions: JSONL of {"question", "passages", "answer"}.')

@@ -10,19 +10,12 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from apps.places import cache_folder
 from retrieval import DocumentIndex
 
 from .retrievers import DenseRetriever, Retriever, SparseRetriever
 
 KINDS = ("auto", "dense", "bm25")
-
-
-def cache_folder() -> Path:
-    """Where what can be built again is kept: `ECHODRAFT_CACHE`, or `echodraft` in the user's cache folder."""
-    own = os.environ.get("ECHODRAFT_CACHE")
-    if own:
-        return Path(own).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "echodraft"
 
 
 def open_corpus(documents: Path, kind: str, say: Callable[[str], None]) -> Retriever:

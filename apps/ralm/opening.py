@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apps.drafter_options import read_options
+from apps.places import shipped
 from apps.printing import say
 
 from .config import RetrievalConfig, SpeculationConfig
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from .knn.knn_lm import KnnLM, Mode
     from .retrieval_lm import RetrievalLM
 
-SHIPPED_MODEL = Path(__file__).resolve().parents[2] / "data" / "models" / "chat-small"
+SHIPPED_MODEL = shipped("models/chat-small")
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from apps.gec.metrics.m2 import read_m2
+from apps.places import shipped
 
 DEFAULT_FOLDER = Path("../shared/data")
 # Ships with the repository: one sentence a row, without references.
-SAMPLES = Path(__file__).resolve().parents[3] / "data" / "samples" / "sentences.jsonl"
+SAMPLES = shipped("samples/sentences.jsonl")
 
 # A word keeps its inner apostrophes, hyphens and dots ("don't", "pre-season", "3.5"); signs stand alone.
 _TOKEN = re.compile(r"`[^`\n]+`|https?://\S+|\w+(?:[-'\u2019.,]\w+)*|[^\w\s]")

@@ -42,11 +42,6 @@ _WORD = re.compile(r"[a-z]+")
 _BAD = re.compile(r"<unk>|\ufffd|\||\{\{|@-@|^\W*$")
 
 
-def default_data() -> Path:
-    """The folder of shared data beside the repository."""
-    return Path(__file__).resolve().parents[3].parent / "shared" / "data"
-
-
 def need_data(data: Path) -> Path:
     """The data folder, or an error that says what is missing and how to name another."""
     if not (data / "text").is_dir():

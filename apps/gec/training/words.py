@@ -17,16 +17,16 @@ from typing import Annotated
 import typer
 
 from apps.gec.vocabulary import ENGLISH, bare
+from apps.places import SHARED_DATA
 from apps.printing import say, told
 
-from .corpus import default_data, need_data
+from .corpus import need_data
 
 # A word of the texts is taken if so many of them hold it, so often in all.
 _TEXTS, _TIMES = 3, 10
 # SCOWL's size of the British list; larger ones hold what is likelier a slip.
 _LEVEL = 70
 _LOWER_CASE = re.compile(r"(?<![\w'-])[a-z]{3,}(?![\w'-])")
-_DATA = default_data()
 _HEAD = re.compile(r"# .*\(level (\d+)\)")
 
 
@@ -68,7 +68,7 @@ def _misspelt(noise: Path) -> set[str]:
 
 
 def main(
-    data: Annotated[Path, typer.Option(help="Folder with text/ and noise/.")] = _DATA,
+    data: Annotated[Path, typer.Option(help="Folder with text/ and noise/.")] = SHARED_DATA,
     out: Annotated[Path, typer.Option(help="The list to write.")] = ENGLISH,
 ) -> None:
     """Make the list of English words."""

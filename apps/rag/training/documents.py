@@ -152,11 +152,6 @@ def load_documents(folder: Path) -> dict[str, list[Document]]:
     return found
 
 
-def default_data() -> Path:
-    """The folder of shared data beside the repository."""
-    return Path(__file__).resolve().parents[3].parent / "shared" / "data"
-
-
 def need_data(data: Path) -> Path:
     """The data folder, or an error that says what is missing and how to name another."""
     for part in ("text", "passages"):

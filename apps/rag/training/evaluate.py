@@ -9,17 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
+from apps.places import SHARED_DATA
 from apps.printing import told
 from apps.rag.prompts import answer_messages, citations, is_abstention
 from apps.rag.scoring import contains, without_citations
 
-from .documents import default_data
 from .held_questions import HeldQuestion, held_questions
 from .qa_sets import HELD_SPLIT
 from .word_count import answers_by_words
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-DATA = default_data()
 
 
 def _share(hits: int, count: int) -> float | None:
@@ -75,7 +74,7 @@ def main(
     ] = "data/models/chat-small",
     data: Annotated[
         Path, typer.Option(help="Folder with qa/.", show_default="../shared/data, beside this")
-    ] = DATA,
+    ] = SHARED_DATA,
     count: Annotated[int, typer.Option(help="How many questions; half of them can be answered.")] = 400,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     drafter: Annotated[
