@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from .caution import Caution
@@ -41,6 +42,8 @@ class Rewriter:
         self.engine = engine
         self.config = config
         self._tokenizer: Any = engine.tokenizer
+        # A line is counted, sent and compared with what comes back: its tokens are found once.
+        self._ids = lru_cache(maxsize=4096)(partial(_encode, self._tokenizer))
         self._is_encoder_decoder = bool(engine.target.is_encoder_decoder)
         self._template = config.prompt or template_for(config.model_name)
         if not self._is_encoder_decoder and self._template is None and not self._chats:
@@ -67,14 +70,11 @@ class Rewriter:
         """One rewrite per text, in order."""
         lines = [plain(text) for text in texts]
         completions = self.engine.generate([self._request(line) for line in lines])
-        return [self._result(line, done) for line, done in zip(lines, completions, strict=True)]
+        rewrites = [self._result(line, done) for line, done in zip(lines, completions, strict=True)]
+        self._ids.cache_clear()
+        return rewrites
 
-    def _ids(self, text: str, special: bool = False) -> list[int]:
-        # Not verbose: long texts are counted here in order to be cut, no need to warn of them.
-        ids: list[int] = self._tokenizer.encode(_encodable(text), add_special_tokens=special, verbose=False)
-        return ids
-
-    def _prompt(self, line: str) -> list[int]:
+    def _prompt(self, line: str) -> Sequence[int]:
         """Token ids of the whole prompt."""
         if self._template is not None:
             return self._ids(fill(self._template, line), special=True)
@@ -109,11 +109,11 @@ class Rewriter:
             transform=self._caution(line, prompt) if self.config.caution else None,
         )
 
-    def _caution(self, line: str, prompt: list[int]) -> Caution:
+    def _caution(self, line: str, prompt: Sequence[int]) -> Caution:
         target = self.engine.target
         start = target.start_tokens(prompt)
         # Encoder-decoder models that write a begin token (BART) read one too; a forced one is part of the start.
-        ids = self._ids(line, special=self._is_encoder_decoder)
+        ids = list(self._ids(line, special=self._is_encoder_decoder))
         special = set(self._tokenizer.all_special_ids)
         while ids and ids[-1] in special:
             ids.pop()
@@ -130,6 +130,11 @@ class Rewriter:
             forwards=used.target_calls, drafted=used.drafted, accepted=used.accepted, emitted=used.emitted
         )
         return Rewrite(one_line(seen), one_line(done.text), done.finish_reason, stats)
+
+
+def _encode(tokenizer: Any, text: str, special: bool = False) -> tuple[int, ...]:
+    # Not verbose: long texts are counted here in order to be cut, no need to warn of them.
+    return tuple(tokenizer.encode(_encodable(text), add_special_tokens=special, verbose=False))
 
 
 def _encodable(text: str) -> str:

@@ -20,7 +20,9 @@ def straight(text: str) -> str:
 
 def plain(text: str) -> str:
     """`text` on one line, with straight quotes and without pictographs, invisible and control characters."""
-    return " ".join("".join(c for c in straight(text) if not _is_picture(c)).split())
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(c for c in straight(text) if not _is_picture(c))
+    return " ".join(text.split())
 
 
 def _is_picture(char: str) -> bool:
