@@ -128,13 +128,14 @@ class Corrector:
 
     def correct_sentences(self, sources: Sequence[str]) -> list[SentenceCorrection]:
         """Correct strings that are sentences already; one correction each, in order."""
-        return self._finish([_Draft(source, self._pieces(source)) for source in sources])
+        return self._correct_spans([(source, (0, len(source))) for source in sources])
 
     def _correct_spans(self, places: Sequence[tuple[str, Span]]) -> list[SentenceCorrection]:
         """Correct sentences where they stand in their texts."""
         drafts = []
         for text, span in places:
-            draft = _Draft(text[slice(*span)], self._pieces(text[slice(*span)]), span[0])
+            source = text[slice(*span)]
+            draft = _Draft(source, self._pieces(source), span[0])
             if draft.pieces and (is_title(text, span) or leads_on(text, span)):
                 draft.pieces[-1].open_end = True
             drafts.append(draft)

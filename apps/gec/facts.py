@@ -16,6 +16,8 @@ _ADDRESS = re.compile(
     r"https?://\S+|\bwww\b\S*|\S+@\S+\.\S+|\b[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|edu|gov|info|io)\b\S*"
 )
 _DIGITS = re.compile(r"\d+")
+# Marks of formulas, programs and Markdown.
+_SIGNS = frozenset("*#=+<>|~^\\{}@[]")
 # A capital behind a lower-case word or a comma begins a name, not a sentence; "I" is none.
 _NAMES = re.compile(r"(?<=[a-z,] )(?!I\b)[A-Z][\w-]*(?: [A-Z][\w-]*)*")
 # "cacheAsBitmap", "CityCenter", "max_rows": whoever writes a word so means it.
@@ -43,10 +45,14 @@ def are_kept(seen: str, output: str, *, keep_letters: bool = True) -> bool:
 
 
 def _exact(text: str, keep_letters: bool) -> list[str]:
-    """Addresses, code, figures, and characters outside ASCII; each in order."""
+    """Addresses, code, figures, signs, and characters outside ASCII; each in order."""
     text = straight(text)
-    foreign = [c for c in text if c > "\x7f" and (keep_letters or not c.isalpha()) and not c.isspace()]
+    foreign = [c for c in text if c in _SIGNS or _is_foreign(c, keep_letters)]
     return _ADDRESS.findall(text) + _CODE.findall(text) + _DIGITS.findall(text) + foreign
+
+
+def _is_foreign(char: str, keep_letters: bool) -> bool:
+    return char > "\x7f" and (keep_letters or not char.isalpha()) and not char.isspace()
 
 
 def _loosened(text: str) -> str:

@@ -26,7 +26,7 @@ _LINE = re.compile(r"([^\n\r\v\f\x85\u2028\u2029]*)(\r\n|[\n\r\v\f\x85\u2028\u20
 # Indentation, quotation marks of mail, headings, bullets and numbers at the beginning of a line.
 _MARKER = re.compile(r"(?:>|#{1,6}|[-*+•‣◦–—]|\(?\d{1,3}[.)]|\(?[a-z]\))(?=\s)")
 _FINAL_MARKS = ".!?…:;,\"'”’)]"
-_OPEN_MARKS = ",:;"
+_OPEN_MARKS = ",;"
 _SPACE = re.compile(r"[\s\ufeff]*")
 _WORD = re.compile(r"\S+")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
@@ -75,8 +75,9 @@ def is_title(text: str, span: Span) -> bool:
 
 
 def leads_on(text: str, span: Span) -> bool:
-    """Whether a span ends in a comma, colon or semicolon and more text follows: a salutation, what begins a list."""
-    return text[span[1] - 1] in _OPEN_MARKS and _goes_on(text, span[1])
+    """Whether a span ends in a colon, or in a comma or semicolon and more text follows: a salutation, say."""
+    last = text[slice(*span)].rstrip()[-1:]
+    return last == ":" or (last in _OPEN_MARKS and _goes_on(text, span[1]))
 
 
 def _goes_on(text: str, at: int) -> bool:

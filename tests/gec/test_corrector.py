@@ -148,7 +148,12 @@ def test_a_line_that_leads_to_others_keeps_its_mark(mark: str) -> None:
     assert (
         corrector(engine).correct(f"I go out{mark}\n\nI go out.").text == f"I went out{mark}\n\nI went out."
     )
-    assert corrector(engine).correct(f"I go out{mark}\n").text == "I went out.\n"
+
+
+def test_what_ends_in_a_colon_goes_on_and_what_ends_in_a_comma_need_not() -> None:
+    engine = RuleEngine(lambda text: plain_errors(text.rstrip(",:") + "."))
+    ended = corrector(engine).correct_sentences(["I go out: ", "I go out,", ""])
+    assert [sentence.corrected for sentence in ended] == ["I went out: ", "I went out.", ""]
 
 
 def test_stats_count_sentences_changes_and_passes() -> None:

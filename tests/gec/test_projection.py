@@ -78,9 +78,10 @@ def test_characters_that_the_model_cannot_see_survive() -> None:
         ("He set max_rows to ten.", "He sets max rows to ten.", "He sets max_rows to ten."),
         ("DEQ say no.", "TheDEQ says no.", "DEQ says no."),
         ("It are on github.", "It is on GitHub.", "It is on GitHub."),
+        ("It are **whole**, x = [1].", "It is * whole**, x = 1.", "It is **whole**, x = [1]."),
     ],
 )
-def test_words_with_a_capital_or_an_underscore_inside_stay(source: str, output: str, expected: str) -> None:
+def test_identifiers_and_the_marks_of_programs_stay(source: str, output: str, expected: str) -> None:
     assert carried(source, output) == expected
 
 
