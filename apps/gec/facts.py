@@ -20,8 +20,8 @@ _DIGITS = re.compile(r"\d+")
 _SIGNS = frozenset("*#=+<>|~^\\{}@[]")
 # A capital behind a lower-case word or a comma begins a name, not a sentence; "I" is none.
 _NAMES = re.compile(r"(?<=[a-z,] )(?!I\b)[A-Z][\w-]*(?: [A-Z][\w-]*)*")
-# "cacheAsBitmap", "CityCenter", "max_rows": whoever writes a word so means it.
-_COINED = re.compile(r"\b\w*[a-z][A-Z]\w*|\b[^\W_]\w*_\w+")
+# "cacheAsBitmap", "CityCenter", "max_rows", "fp32": whoever writes a word so means it.
+_COINED = re.compile(r"\b\w*(?:[a-z][A-Z]|[^\W_]_|[A-Za-z]\d)\w*")
 # Case and the apostrophe of "Johns brother" are grammar in names too.
 _LOOSE = re.compile(r"['-]")
 

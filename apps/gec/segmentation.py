@@ -1,8 +1,9 @@
 """Where the sentences of a document are.
 
-Knows lines, paragraphs, list markers and sentences; does not know the model, except that a piece must fit a budget
-that the caller counts. Everything is a span of the original text and nothing is copied or cleaned, so what lies
-between two spans (blank lines, indentation, markers, line ends) can be put back byte for byte.
+Knows lines, paragraphs, list markers, Markdown's code and tables, and sentences; does not know the model, except that a
+piece must fit a budget that the caller counts. Everything is a span of the original text and nothing is copied or
+cleaned, so what lies between two spans (blank lines, indentation, markers, code, line ends) can be put back byte for
+byte.
 
 A line break inside a paragraph is either a wrap, and the sentence goes on, or it means something (a heading, a
 list, a verse). It counts as a wrap where the next word would not have fitted: every break of the paragraph passes
@@ -26,6 +27,7 @@ _LINE = re.compile(r"([^\n\r\v\f\x85\u2028\u2029]*)(\r\n|[\n\r\v\f\x85\u2028\u20
 # Indentation, quotation marks of mail, headings, bullets and numbers at the beginning of a line.
 _MARKER = re.compile(r"(?:>|#{1,6}|[-*+•‣◦–—]|\(?\d{1,3}[.)]|\(?[a-z]\))(?=\s)")
 _FINAL_MARKS = ".!?…:;,\"'”’)]"
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 _OPEN_MARKS = ",;"
 _SPACE = re.compile(r"[\s\ufeff]*")
 _WORD = re.compile(r"\S+")
@@ -129,17 +131,33 @@ def _space(text: str, start: int, end: int) -> int:
 
 
 def _paragraphs(text: str) -> list[list[_Line]]:
-    """Lines with content, grouped between blank ones."""
+    """Lines with content, grouped between blank ones, code and rows of tables."""
     blocks: list[list[_Line]] = []
     block: list[_Line] = []
-    for match in _LINE.finditer(text):
-        line = _Line(text, match.start(1), match.end(1))
-        if line.content[0] < line.content[1]:
+    every = [_Line(text, *match.span(1)) for match in _LINE.finditer(text)]
+    code = _fenced([text[line.start : line.end] for line in every])
+    for number, line in enumerate(every):
+        start, end = line.content
+        if start < end and text[start] != "|" and number not in code:
             block.append(line)
         elif block:
             blocks.append(block)
             block = []
     return [*blocks, block] if block else blocks
+
+
+def _fenced(lines: list[str]) -> set[int]:
+    """The numbers of the lines of code between two of Markdown's fences, and of these; one alone fences nothing."""
+    found: set[int] = set()
+    opened, fence = -1, ""
+    for number, line in enumerate(lines):
+        mark = _FENCE.match(line)
+        if mark and not fence:
+            opened, fence = number, mark[1]
+        elif mark and mark[1].startswith(fence) and not line[mark.end() :].strip():
+            found.update(range(opened, number + 1))
+            fence = ""
+    return found
 
 
 def _runs(text: str, block: list[_Line]) -> list[Span]:

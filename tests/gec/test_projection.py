@@ -76,6 +76,7 @@ def test_characters_that_the_model_cannot_see_survive() -> None:
             "The cacheAsBitmap flag is set.",
         ),
         ("He set max_rows to ten.", "He sets max rows to ten.", "He sets max_rows to ten."),
+        ("They uses fp32.", "They use for32.", "They use fp32."),
         ("DEQ say no.", "TheDEQ says no.", "DEQ says no."),
         ("It are on github.", "It is on GitHub.", "It is on GitHub."),
         ("It are **whole**, x = [1].", "It is * whole**, x = 1.", "It is **whole**, x = [1]."),

@@ -109,6 +109,16 @@ def test_lines_are_stripped_and_empty_ones_left_out() -> None:
     assert [text[a:b] for a, b in lines(text, 0, len(text))] == ["one", "two"]
 
 
+def test_fenced_code_and_rows_of_tables_are_no_text() -> None:
+    code, table = "```python\ndef go(): pass\n~~~\n```", "| a cell | of it |\n|---|"
+    text = f"Do this:\n{code}\nIt works.\n{table}\nEnd.\n~~~~\ncode\n~~~~~"
+    assert texts(text) == ["Do this:", "It works.", "End."]
+
+
+def test_a_fence_that_is_never_closed_fences_nothing() -> None:
+    assert texts("One.\n```\nTwo.\n``` three\nFour.") == ["One.", "```", "Two.", "``` three", "Four."]
+
+
 def test_a_name_below_a_letter_wants_no_full_stop() -> None:
     text = "I thank you.\nBest regards,\nAnna B. Miller\nhead of sales"
     titles = [text[a:b] for a, b in sentences(text) if is_title(text, (a, b))]
