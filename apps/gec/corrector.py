@@ -22,6 +22,7 @@ from .projection import project
 from .results import Correction, CorrectionStats, SentenceCorrection
 from .rewriter import Rewrite, Rewriter
 from .segmentation import Span, has_words, is_title, leads_on, lines, sentences, split_to_budget, strip
+from .vocabulary import english
 
 if TYPE_CHECKING:
     from core import Engine
@@ -98,6 +99,7 @@ class Corrector:
         self.stats = CorrectionStats()
         self.engine = load_engine(self.config) if engine is None else engine
         self._rewriter = Rewriter(self.engine, self.config)
+        self._is_english = self.config.language == "en"
 
     @classmethod
     def from_config(cls, config: CorrectorConfig) -> Corrector:
@@ -157,8 +159,8 @@ class Corrector:
         return finished
 
     def _pieces(self, source: str) -> list[_Piece]:
-        """What the model is to read of `source`; nothing where there are no words."""
-        if not has_words(source):
+        """What the model is to read of `source`; nothing where there are no words, or none of English."""
+        if not has_words(source) or (self._is_english and not english().knows(source)):
             return []
         start, end = strip(source, 0, len(source))
         spans: list[Span] = [(start, end)]
@@ -178,7 +180,7 @@ class Corrector:
         return [
             (draft, piece)
             for (draft, piece), rewrite in zip(work, rewrites, strict=True)
-            if not _settle(draft, piece, rewrite, is_english=self.config.language == "en")
+            if not _settle(draft, piece, rewrite, is_english=self._is_english)
         ]
 
 

@@ -15,6 +15,8 @@ _CODE = re.compile(r"`[^`\n]+`")
 _ADDRESS = re.compile(
     r"https?://\S+|\bwww\b\S*|\S+@\S+\.\S+|\b[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|edu|gov|info|io)\b\S*"
 )
+# Tags of HTML; commands of LaTeX, some with what they name.
+_MARKUP = re.compile(r"</?[A-Za-z][^<>\n]*>|\\(?:cite|ref|label|url|begin|end)\w*\{[^{}\n]*\}|\\[A-Za-z]+")
 _DIGITS = re.compile(r"\d+")
 # Marks of formulas, programs and Markdown.
 _SIGNS = frozenset("*#=+<>|~^\\{}@[]")
@@ -45,10 +47,10 @@ def are_kept(seen: str, output: str, *, keep_letters: bool = True) -> bool:
 
 
 def _exact(text: str, keep_letters: bool) -> list[str]:
-    """Addresses, code, figures, signs, and characters outside ASCII; each in order."""
+    """Addresses, code, tags and commands, figures, signs, and characters outside ASCII; each in order."""
     text = straight(text)
     foreign = [c for c in text if c in _SIGNS or _is_foreign(c, keep_letters)]
-    return _ADDRESS.findall(text) + _CODE.findall(text) + _DIGITS.findall(text) + foreign
+    return [found for kind in (_ADDRESS, _CODE, _MARKUP, _DIGITS) for found in kind.findall(text)] + foreign
 
 
 def _is_foreign(char: str, keep_letters: bool) -> bool:

@@ -150,6 +150,15 @@ def test_a_line_that_leads_to_others_keeps_its_mark(mark: str) -> None:
     )
 
 
+def test_sentences_in_another_language_are_left_alone_unless_it_is_named() -> None:
+    engine = RuleEngine(lambda text: text.replace("ein ", "eine "))
+    german = "Das ist ein deutscher Satz."
+    subject = corrector(engine)
+    assert subject.correct(german).text == german
+    assert subject.stats.skipped == 1
+    assert corrector(engine, language="de").correct(german).text == "Das ist eine deutscher Satz."
+
+
 def test_what_ends_in_a_colon_goes_on_and_what_ends_in_a_comma_need_not() -> None:
     engine = RuleEngine(lambda text: plain_errors(text.rstrip(",:") + "."))
     ended = corrector(engine).correct_sentences(["I go out: ", "I go out,", ""])

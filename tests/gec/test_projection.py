@@ -77,6 +77,12 @@ def test_characters_that_the_model_cannot_see_survive() -> None:
         ),
         ("He set max_rows to ten.", "He sets max rows to ten.", "He sets max_rows to ten."),
         ("They uses fp32.", "They use for32.", "They use fp32."),
+        (
+            "Second thing are <b>bad</b>.",
+            "The second thing is < b>bad<b>.",
+            "The second thing is <b>bad</b>.",
+        ),
+        ("It are \\emph{so} \\cite{me}.", "It is {so} \\cite{my}.", "It is \\emph{so} \\cite{me}."),
         ("DEQ say no.", "TheDEQ says no.", "DEQ says no."),
         ("It are on github.", "It is on GitHub.", "It is on GitHub."),
         ("It are **whole**, x = [1].", "It is * whole**, x = 1.", "It is **whole**, x = [1]."),

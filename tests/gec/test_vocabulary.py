@@ -75,3 +75,32 @@ def test_where_nothing_is_doubted_every_edit_is_believed(output: str) -> None:
     assert apply_edits(source, edits) == output
     if not english().doubts(source, output):
         assert all(english().believes(edit, source) for edit in edits)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Er geht nach Hause.",
+        "Das ist ein deutscher Satz.",
+        "Ich habe keine Zeit für solche Dinge.",
+        "El perro está durmiendo en la casa de mi hermano.",
+        "Questa sera andiamo al cinema con gli amici.",
+    ],
+)
+def test_another_language_is_told_by_its_words(text: str) -> None:
+    assert not english().knows(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "therefore I brougth a car imidiatly .",
+        "First effection is grobal warming .",
+        "Kyocera introduced the FS-C2126MFP in 2010.",
+        "She recieve emial.",
+        "Hi!",
+        "",
+    ],
+)
+def test_misspelt_english_and_english_with_names_is_english(text: str) -> None:
+    assert english().knows(text)

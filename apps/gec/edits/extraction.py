@@ -122,6 +122,10 @@ def _spans(
             continue
         s_end = old[group.i2 - 1].end if group.i2 > group.i1 else s
         t_end = new[group.j2 - 1].end if group.j2 > group.j1 else t
+        if group.i1 == group.i2 < len(old) and s == old[group.i2].start and group.j2 < len(new):
+            t_end = new[
+                group.j2
+            ].start  # nothing parts it from the next word in the source: it brings the space
         spans.append(((s, s_end, t, t_end), group))
         s, t, i, j = s_end, t_end, group.i2, group.j2
     _append(spans, (s, old_length, t, new_length), Group(i, i, j, j))

@@ -20,6 +20,8 @@ from apps.gec.typography import straight
 ENGLISH = Path(__file__).with_name("english.txt.gz")
 #: A word of the list with so many letters was meant: hardly another one is a slip away.
 _LONG = 6
+# This share of the words is known in all but the wildest spelling, and hardly in other languages.
+_SHARE = 0.4
 # Shorter ones are not looked at: the halves of "do n't", initials, abbreviations.
 _WORD = re.compile(r"[^\W\d_]{3,}(?:'[^\W\d_]+)?")
 
@@ -33,6 +35,11 @@ class Vocabulary:
     def __contains__(self, word: str) -> bool:
         word = bare(word)
         return word in self._words or word.partition("'")[0] in self._words
+
+    def knows(self, text: str) -> bool:
+        """Whether `text` may be in this language: of three words one is, of five two."""
+        words = words_of(text)
+        return len(words) < 3 or sum(word in self for word in words) >= round(_SHARE * len(words))
 
     def doubts(self, seen: str, output: str) -> bool:
         """Whether `output` may hold a change that is not believed: quick, and right where it says no."""
