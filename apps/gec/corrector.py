@@ -21,7 +21,17 @@ from .guard import problem
 from .projection import project
 from .results import Correction, CorrectionStats, SentenceCorrection
 from .rewriter import Rewrite, Rewriter
-from .segmentation import Span, has_words, is_title, leads_on, lines, sentences, split_to_budget, strip
+from .segmentation import (
+    Span,
+    has_words,
+    is_item,
+    is_title,
+    leads_on,
+    lines,
+    sentences,
+    split_to_budget,
+    strip,
+)
 from .vocabulary import english
 
 if TYPE_CHECKING:
@@ -138,8 +148,10 @@ class Corrector:
         for text, span in places:
             source = text[slice(*span)]
             draft = _Draft(source, self._pieces(source), span[0])
-            if draft.pieces and (is_title(text, span) or leads_on(text, span)):
-                draft.pieces[-1].open_end = True
+            if draft.pieces:
+                is_part = is_item(text, span)
+                draft.pieces[0].open_start |= is_part
+                draft.pieces[-1].open_end |= is_part or is_title(text, span) or leads_on(text, span)
             drafts.append(draft)
         return self._finish(drafts)
 

@@ -8,7 +8,7 @@ Changes that are not made, and counted instead:
 - those that touch a character which the model saw differently (an emoji, a ligature, a rare script);
 - those that alter what is no grammar: addresses, code, figures, symbols, names (see `facts`);
 - in English, those that make a word that does not exist, or mend one that does (see `vocabulary`);
-- a capital or a full stop at a cut, where a long sentence was split and the model took the cut for its end.
+- a capital or a full stop where no sentence begins or ends: in a list, or where a long sentence was cut.
 A change that would swallow a line break keeps it: the break moves to the nearest space of the replacement. Where
 there is none, `project` returns None, and the caller corrects line by line.
 """
@@ -53,7 +53,7 @@ def project(
 ) -> Projection | None:
     """`source` with the changes that lead from `seen` to `output`; None if a line break would be lost.
 
-    `open_start` and `open_end` say that the sentence was cut there, `is_english` that it is to be judged as English.
+    `open_start` and `open_end` say that no sentence begins or ends there, `is_english` that it is judged as English.
     """
     output = one_line(output)
     if output == seen:
@@ -87,7 +87,7 @@ def project(
 
 
 def _is_case(edit: Edit) -> bool:
-    return edit.original.casefold() == edit.replacement.casefold()
+    return edit.original != "i" and edit.original.casefold() == edit.replacement.casefold()
 
 
 def _is_mark(edit: Edit) -> bool:

@@ -53,19 +53,20 @@ def sentences(text: str, language: str = "en") -> list[Span]:
     return spans
 
 
-def is_title(text: str, span: Span) -> bool:
-    """Whether a span without a final mark is a heading, a name or an item of a list, and so wants none.
+def is_item(text: str, span: Span) -> bool:
+    """Whether a span without a final mark stands behind the marker of a list, and so wants neither mark nor capital."""
+    lead = text[_line_start(text, span[0]) : span[0]].strip()
+    return bool(lead) and _MARKER.match(lead + " ") is not None and _ends_bare(text, span) is not None
 
-    It is a line behind a marker; or, in a text that holds more, one between blank lines or of capitalised words only.
-    """
+
+def is_title(text: str, span: Span) -> bool:
+    """Whether a span without a final mark is a heading or a name, and so wants none: in a text that holds more, a line
+    between blank ones or of capitalised words only."""
     start, end = span
-    follows = _LINE.match(text, end)
-    if text[end - 1] in _FINAL_MARKS or follows is None or follows.group(1).strip():
-        return False
+    follows = _ends_bare(text, span)
     begin = _line_start(text, start)
-    lead = text[begin:start].strip()
-    if lead:
-        return _MARKER.match(lead + " ") is not None
+    if follows is None or text[begin:start].strip():
+        return False
     if strip(text, 0, start)[0] == start and not _goes_on(text, end):
         return False
     if all(word[0].isupper() for word in text[start:end].split()):
@@ -74,6 +75,14 @@ def is_title(text: str, span: Span) -> bool:
     above = text[_line_start(text, above_end) : above_end] if begin else ""
     below = _LINE.match(text, follows.end())
     return not above.strip() and (below is None or not below.group(1).strip())
+
+
+def _ends_bare(text: str, span: Span) -> re.Match[str] | None:
+    """What follows on the line of a span that ends it without a final mark; None for any other span."""
+    follows = _LINE.match(text, span[1])
+    if text[span[1] - 1] in _FINAL_MARKS or follows is None or follows.group(1).strip():
+        return None
+    return follows
 
 
 def leads_on(text: str, span: Span) -> bool:

@@ -142,6 +142,15 @@ def test_a_heading_gets_no_full_stop() -> None:
     assert corrector(engine).correct("I go out").text == "I went out."
 
 
+def test_an_item_of_a_list_gets_neither_a_capital_nor_a_full_stop() -> None:
+    def rule(text: str) -> str:
+        return plain_errors(text[0].upper() + text[1:].removesuffix(".") + ".")
+
+    text = "My plan:\n- when I go out\n- i go too\n2) why I go out.\n"
+    wanted = "My plan:\n- when I went out\n- I went too\n2) Why I went out.\n"
+    assert corrector(RuleEngine(rule)).correct(text).text == wanted
+
+
 @pytest.mark.parametrize("mark", ",:;")
 def test_a_line_that_leads_to_others_keeps_its_mark(mark: str) -> None:
     engine = RuleEngine(lambda text: plain_errors(text.rstrip(mark).removesuffix(".") + "."))

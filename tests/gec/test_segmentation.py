@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.gec.segmentation import has_words, is_title, lines, sentences, split_to_budget
+from apps.gec.segmentation import has_words, is_item, is_title, lines, sentences, split_to_budget
 
 PIECES = st.lists(
     st.sampled_from(
@@ -129,5 +129,6 @@ def test_a_name_below_a_letter_wants_no_full_stop() -> None:
 def test_headings_and_items_of_a_list_want_no_full_stop() -> None:
     text = "My Holidays\r\n\r\nI went to the sea\nand it rained.\n\n - a towel\n - a hat.\n\nThe End"
     titles = [text[a:b] for a, b in sentences(text) if is_title(text, (a, b))]
-    assert titles == ["My Holidays", "a towel", "The End"]
+    assert titles == ["My Holidays", "The End"]
+    assert [text[a:b] for a, b in sentences(text) if is_item(text, (a, b))] == ["a towel"]
     assert not is_title("She go to school", (0, 16))
