@@ -67,9 +67,17 @@ def _misspelt(noise: Path) -> set[str]:
         return {json.loads(row)["wrong"] for row in rows}
 
 
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+@app.command()
 def main(
-    data: Annotated[Path, typer.Option(help="Folder with text/ and noise/.")] = SHARED_DATA,
-    out: Annotated[Path, typer.Option(help="The list to write.")] = ENGLISH,
+    data: Annotated[
+        Path, typer.Option(help="Folder with text/ and noise/.", show_default="../shared/data, beside this")
+    ] = SHARED_DATA,
+    out: Annotated[
+        Path, typer.Option(help="The list to write.", show_default="the one that ships")
+    ] = ENGLISH,
 ) -> None:
     """Make the list of English words."""
     with told(FileNotFoundError):
@@ -81,4 +89,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app()
