@@ -27,9 +27,10 @@ class CorrectorConfig:
     """Everything that a `Corrector` can be told.
 
     `model` is a folder or hub id (None: the shipped one); `prompt` a template with `{text}` (None: what the model's
-    family wants); `caution` the bonus in logits for copying (below 0: for more edits); `threads` torch's CPU threads
-    (None: as they are); `max_source_tokens` the size above which a sentence is corrected in pieces; `language` the
-    one whose sentence ends are looked for; `drafter_options` what the drafter needs besides, as `NAME=VALUE` texts.
+    family wants); `caution` the bonus in logits for copying (0: the model as it is, below 0: for more edits);
+    `threads` torch's CPU threads (None: as they are); `max_source_tokens` the size above which a sentence is corrected
+    in pieces; `language` the one whose sentence ends are looked for; `drafter_options` what the drafter needs besides,
+    as `NAME=VALUE` texts.
     Raises ValueError, naming the value and the remedy.
     """
 
@@ -37,7 +38,7 @@ class CorrectorConfig:
     drafter: str = "copy"
     device: str = "auto"
     dtype: str = "auto"
-    caution: float = 0.0
+    caution: float = 1.5
     prompt: str | None = None
     temperature: float = 0.0
     seed: int = 0
@@ -49,7 +50,9 @@ class CorrectorConfig:
 
     def __post_init__(self) -> None:
         if not isfinite(self.caution):
-            raise ValueError(f"caution={self.caution} must be a number: 1 to 3 for fewer edits, -1 for more")
+            raise ValueError(
+                f"caution={self.caution} must be a number: 2 or 3 for fewer edits, 0 or -1 for more"
+            )
         if not self.temperature >= 0:
             raise ValueError(f"temperature={self.temperature} must be 0 (greedy) or greater")
         if self.threads is not None and self.threads < 1:

@@ -30,7 +30,9 @@ class CorrectorOptions:
     drafter_option: DrafterOption = None
     caution: Annotated[
         float,
-        typer.Option(help="Logits added to copying the source: 1 to 3 for fewer, surer edits, -1 for more."),
+        typer.Option(
+            help="Logits added to copying the source: 2 or 3 for fewer, surer edits, 0 or -1 for more."
+        ),
     ] = DEFAULTS.caution
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N.")] = DEFAULTS.device
     dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16, float16, int8.")] = DEFAULTS.dtype
