@@ -27,6 +27,7 @@ _LINE = re.compile(r"([^\n\r\v\f\x85\u2028\u2029]*)(\r\n|[\n\r\v\f\x85\u2028\u20
 # Indentation, quotation marks of mail, headings, bullets and numbers at the beginning of a line.
 _MARKER = re.compile(r"(?:>|#{1,6}|[-*+•‣◦–—]|\(?\d{1,3}[.)]|\(?[a-z]\))(?=\s)")
 _FINAL_MARKS = ".!?…:;,\"'”’)]"
+_ROW = re.compile(r"\|.*\|")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 _OPEN_MARKS = ",;"
 _SPACE = re.compile(r"[\s\ufeff]*")
@@ -147,7 +148,7 @@ def _paragraphs(text: str) -> list[list[_Line]]:
     code = _fenced([text[line.start : line.end] for line in every])
     for number, line in enumerate(every):
         start, end = line.content
-        if start < end and text[start] != "|" and number not in code:
+        if start < end and not _ROW.fullmatch(text, start, end) and number not in code:
             block.append(line)
         elif block:
             blocks.append(block)
