@@ -56,8 +56,10 @@ def sentences(text: str, language: str = "en") -> list[Span]:
 
 def is_item(text: str, span: Span) -> bool:
     """Whether a span without a final mark stands behind the marker of a list, and so wants neither mark nor capital."""
+    if _ends_bare(text, span) is None:
+        return False
     lead = text[_line_start(text, span[0]) : span[0]].strip()
-    return bool(lead) and _MARKER.match(lead + " ") is not None and _ends_bare(text, span) is not None
+    return bool(lead) and _MARKER.match(lead + " ") is not None
 
 
 def is_title(text: str, span: Span) -> bool:
@@ -65,8 +67,10 @@ def is_title(text: str, span: Span) -> bool:
     between blank ones or of capitalised words only."""
     start, end = span
     follows = _ends_bare(text, span)
+    if follows is None:
+        return False
     begin = _line_start(text, start)
-    if follows is None or text[begin:start].strip():
+    if text[begin:start].strip():
         return False
     if strip(text, 0, start)[0] == start and not _goes_on(text, end):
         return False
@@ -80,10 +84,10 @@ def is_title(text: str, span: Span) -> bool:
 
 def _ends_bare(text: str, span: Span) -> re.Match[str] | None:
     """What follows on the line of a span that ends it without a final mark; None for any other span."""
+    if text[span[1] - 1] in _FINAL_MARKS:
+        return None  # first of all: to look along a long line for each of its sentences takes long
     follows = _LINE.match(text, span[1])
-    if text[span[1] - 1] in _FINAL_MARKS or follows is None or follows.group(1).strip():
-        return None
-    return follows
+    return None if follows is None or follows.group(1).strip() else follows
 
 
 def leads_on(text: str, span: Span) -> bool:
