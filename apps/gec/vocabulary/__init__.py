@@ -50,9 +50,7 @@ class Vocabulary:
         """Whether an edit of the sentence `seen` makes no word that neither is in the list nor stood there, and
         mends no spelling of a word that is right. Confused words ("desert", "dessert") are no matter of spelling."""
         old, new = words_of(edit.original), words_of(edit.replacement)
-        if any(word not in self for word in new - old) and any(
-            word not in self for word in new - words_of(seen)
-        ):
+        if any(word not in self for word in new - words_of(seen)):
             return False
         return edit.type != "R:SPELL" or not any(map(self._is_sure, old - new))
 
