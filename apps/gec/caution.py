@@ -7,12 +7,13 @@ and a branching tree all get the same bonus, and speculative decoding stays iden
 While the path copies the source, the source's next token (its end: the end token) gets `bonus` added to its logit:
 leaving the source then costs that much, once. After a token that is not the expected one there is no bonus, since
 nobody knows yet whether it replaced a token, came in addition, or skipped some; it returns when the path has
-continued the source for one token from any place near by.
+continued the source for one token from any place near by. Tokens that are `doubted` (of a misspelling, say) never get
+one, but pay `DOUBT` for being copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from core.types import DraftTree
 
+DOUBT = -2.0
 WINDOW = 6  # tokens that an edit may skip; more is a new passage, and the pointer waits
 
 
@@ -57,12 +59,14 @@ class Caution:
 
     `source_ids` are the decoder's tokens for the unchanged sentence, `end_ids` the tokens that may follow them
     at the end. The first `skip` tokens of the path (the prompt or the start token) are not part of the output.
+    `doubted` are places in `source_ids` whose tokens are probably wrong.
     """
 
     source_ids: Sequence[int]
     end_ids: Sequence[int]
     bonus: float
     skip: int = 1
+    doubted: Collection[int] = ()
     needs_hidden: bool = False
 
     def __post_init__(self) -> None:
@@ -77,14 +81,16 @@ class Caution:
 
         rows: list[int] = []
         ids: list[int] = []
+        bonuses: list[float] = []
         for row, state in enumerate(self.states(prefix, tree)):
             for token in self.expected(state):
                 rows.append(row)
                 ids.append(token)
+                bonuses.append(min(self.bonus, DOUBT) if state.at in self.doubted else self.bonus)
         if not rows:
             return logits
         index = torch.tensor([rows, ids]).to(logits.device)
-        bonus = torch.tensor(self.bonus, dtype=logits.dtype, device=logits.device)
+        bonus = torch.tensor(bonuses, dtype=logits.dtype, device=logits.device)
         return logits.index_put((index[0], index[1]), bonus, accumulate=True)
 
     def expected(self, state: Pointer) -> Sequence[int]:

@@ -27,7 +27,8 @@ class CorrectorConfig:
     """Everything that a `Corrector` can be told.
 
     `model` is a folder or hub id (None: the shipped one); `prompt` a template with `{text}` (None: what the model's
-    family wants); `caution` the bonus in logits for copying (0: the model as it is, below 0: for more edits);
+    family wants); `caution` the bonus in logits for copying (0: the model as it is, below 0: for more edits), which
+    in English is withheld from words that are in no list;
     `threads` torch's CPU threads (None: as they are); `max_source_tokens` the size above which a sentence is corrected
     in pieces; `language` the one whose sentence ends are looked for; `drafter_options` what the drafter needs besides,
     as `NAME=VALUE` texts.

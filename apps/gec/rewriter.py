@@ -16,6 +16,7 @@ from .projection import one_line
 from .prompts import INSTRUCTION, fill, template_for
 from .results import CorrectionStats
 from .typography import plain
+from .vocabulary import english
 
 if TYPE_CHECKING:
     from core import Completion, Engine, Request
@@ -117,9 +118,28 @@ class Rewriter:
         special = set(self._tokenizer.all_special_ids)
         while ids and ids[-1] in special:
             ids.pop()
+        doubted = self._doubted(line)
         if ids and ids[0] in special and ids[0] in start[1:]:
             ids = ids[1:]
-        return Caution(ids, tuple(target.eos_token_ids), self.config.caution, skip=len(start))
+            doubted = [place - 1 for place in doubted]
+        return Caution(ids, tuple(target.eos_token_ids), self.config.caution, len(start), frozenset(doubted))
+
+    def _doubted(self, line: str) -> list[int]:
+        """The tokens of words that are not English, among those of `line`."""
+        if self.config.language != "en" or not self._tokenizer.is_fast:
+            return []
+        line = _encodable(line)
+        strange = english().strange(line)
+        if not strange:
+            return []
+        tokens = self._tokenizer(
+            line, add_special_tokens=self._is_encoder_decoder, return_offsets_mapping=True, verbose=False
+        )
+        return [
+            place
+            for place, (start, end) in enumerate(tokens["offset_mapping"])
+            if any(start < last and end > first for first, last in strange)
+        ]
 
     def _result(self, line: str, done: Completion) -> Rewrite:
         seen: str = self._tokenizer.decode(

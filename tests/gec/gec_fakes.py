@@ -15,6 +15,7 @@ class CharTokenizer:
 
     all_special_ids = (EOS,)
     chat_template = None
+    is_fast = False  # so it knows no offsets
 
     def __init__(self, unknown: str = "") -> None:
         self.unknown = unknown

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.gec.caution import Caution, Pointer
+from apps.gec.caution import DOUBT, Caution, Pointer
 from core.types import DraftTree
 
 TOKENS = st.integers(0, 5)
@@ -84,3 +84,10 @@ def test_the_pointer_finds_its_way_back_after_an_edit(path: list[int], expected:
 def test_below_zero_copying_has_a_price() -> None:
     out = Caution([3, 4], (9,), -1.5).apply(torch.zeros(1, 10), [2], NOTHING, None)
     assert out[0].tolist() == [-1.5 if token == 3 else 0.0 for token in range(10)]
+
+
+def test_a_doubted_token_pays_for_being_copied() -> None:
+    out = Caution([3, 4, 5], (9,), 1.5, doubted={1}).apply(
+        torch.zeros(4, 10), [2], DraftTree([3, 4, 5], [-1, 0, 1]), None
+    )
+    assert [float(out[row, token]) for row, token in enumerate((3, 4, 5, 9))] == [1.5, DOUBT, 1.5, 1.5]

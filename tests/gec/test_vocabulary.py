@@ -30,6 +30,10 @@ def test_misspellings_do_not_exist(word: str) -> None:
         ("He has several stents in his heart.", "He has several students in his heart."),
         ("This thesis is short.", "This this is short."),
         ("A wrap-able grid.", "A wrapping-ablee grid."),
+        ("Human adipocytes are small.", "Human advocates are small."),
+        ("His perseverence is known.", "His presence is known."),
+        ("He eats fysh daily.", "He eats fuss daily."),
+        ("They live in caves of gnarlings.", "They live in caves of the gnarlings."),
     ],
 )
 def test_invented_words_and_mended_right_ones_are_refused(source: str, output: str) -> None:
@@ -52,6 +56,10 @@ def test_invented_words_and_mended_right_ones_are_refused(source: str, output: s
         ("I dont know .", "I do n't know ."),
         ("Zorbl like the grommick.", "The grommick likes Zorbl."),
         ("He wanted going to goverment.", "He wanted to go to government."),
+        ("A conection of many thirdworld problems.", "A connection of many third world problems."),
+        ("She teached us.", "She taught us."),
+        ("It is a very qualitive good book.", "It is a very good book."),
+        ("We went to beach with splendit signs.", "We went to the beach with splendid signs."),
     ],
 )
 def test_mended_misspellings_other_forms_and_confused_words_are_believed(source: str, output: str) -> None:
@@ -66,6 +74,13 @@ def test_of_several_edits_only_the_doubtful_ones_are_refused() -> None:
     done = project(source, source, "She goes to the clinic for students every year.")
     assert done is not None
     assert done.text == "She goes to the clinic for stents every year."
+
+
+def test_strange_are_words_in_lower_case_that_are_no_names_and_no_code() -> None:
+    text = (
+        "Teh peple say Kyocera's `enviroment`, kube-prox, foo/barr, nodraw(), a.bcde and cafés: definately."
+    )
+    assert [text[slice(*span)] for span in english().strange(text)] == ["peple", "definately"]
 
 
 @pytest.mark.parametrize("output", ["I go too.", "I gobble two.", "We go to thesis two.", ""])

@@ -38,10 +38,10 @@ def article(s: Sentence, rng: Random, lexicon: Lexicon) -> bool:
     """An article missing, too many, or the wrong one."""
     here = [i for i in range(len(s)) if s.free[i] and s.lower(i) in _ARTICLES and s.is_word(i + 1)]
     kind = rng.random()
-    if kind < 0.58 and here:
+    if kind < 0.52 and here:
         weights = [1.5 if s.lower(i) == "the" else 2.0 for i in here]
         return s.put(rng.choices(here, weights)[0], "")
-    if kind < 0.78 and here:
+    if kind < 0.70 and here:
         i = rng.choice(here)
         return s.put(i, _other_article(s.lower(i), s.lower(i + 1), rng))
     return _extra_article(s, rng, lexicon)

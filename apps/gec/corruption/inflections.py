@@ -138,6 +138,7 @@ def agreement(s: Sentence, rng: Random, lexicon: Lexicon) -> bool:
     pairs = {
         "is": "are",
         "are": "is",
+        "am": "are",
         "was": "were",
         "were": "was",
         "has": "have",

@@ -14,6 +14,8 @@ _DAYS = word_set(
     "october november december english french german spanish chinese american america "
     "europe internet japan"
 )
+# A comma so early ends an introduction, and is the one that writers forget most.
+_OPENING = 7
 _LINKS = word_set("because but and so which although when if while or that")
 
 
@@ -22,7 +24,8 @@ def comma(s: Sentence, rng: Random, lexicon: Lexicon) -> bool:
     if rng.random() < 0.72:
         places = [i for i in range(1, len(s) - 1) if s.words[i] == "," and s.free[i]]
         if places:
-            return s.put_raw(rng.choice(places), "")
+            is_opening = places[0] <= _OPENING and rng.random() < 0.5
+            return s.put_raw(places[0] if is_opening else rng.choice(places), "")
     links = [i for i in range(2, len(s) - 1) if s.is_word(i) and s.lower(i) in _LINKS and s.is_word(i - 1)]
     if links and rng.random() < 0.6:
         i = rng.choice(links)

@@ -1,7 +1,8 @@
 """Which words there are, and which changes of words are believed.
 
-A small model invents words ("coloring" -> "colororing") and takes rare ones for slips of common ones ("stents" ->
-"students"). Knows a list of English words, and edits; does not know sentences or the model.
+A small model invents words ("coloring" -> "colororing"), takes rare ones for slips of common ones ("stents" ->
+"students") and makes a guess at what it cannot read ("adipocytes" -> "advocates"). Knows a list of English words, and
+edits; does not know sentences or the model.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import unicodedata
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+
+from rapidfuzz.distance import DamerauLevenshtein
 
 from apps.gec.edits import Edit
 from apps.gec.typography import straight
@@ -24,6 +27,11 @@ _LONG = 6
 _SHARE = 0.4
 # Shorter ones are not looked at: the halves of "do n't", initials, abbreviations.
 _WORD = re.compile(r"[^\W\d_]{3,}(?:'[^\W\d_]+)?")
+# In lower case, and no part of an address, a path, a compound or a program.
+_PLAIN = re.compile(r"(?<![\w'@/.\\`-])[^\W\d_A-Z]{3,}(?:'[a-z]+)?(?![\w@/\\`(-]|\.\w)")
+# So many letters may be wrong in a word of `_LONG` letters, and one in a shorter one.
+_SLIPS = 2
+_JOINTS = re.compile(r"[\s-]+")
 
 
 class Vocabulary:
@@ -41,21 +49,47 @@ class Vocabulary:
         words = words_of(text)
         return len(words) < 3 or sum(word in self for word in words) >= round(_SHARE * len(words))
 
+    def strange(self, text: str) -> list[tuple[int, int]]:
+        """Where words stand in `text` that are not in the list, and hardly names or code."""
+        return [m.span() for m in _PLAIN.finditer(straight(text)) if m.group() not in self]
+
     def doubts(self, seen: str, output: str) -> bool:
         """Whether `output` may hold a change that is not believed: quick, and right where it says no."""
         old, new = words_of(seen), words_of(output)
-        return any(word not in self for word in new - old) or any(map(self._is_sure, old - new))
+        return (
+            any(word not in self for word in old ^ new)
+            or any(map(self._is_sure, old - new))
+            or bool(self.strange(seen))
+        )
 
     def believes(self, edit: Edit, seen: str) -> bool:
-        """Whether an edit of the sentence `seen` makes no word that neither is in the list nor stood there, and
-        mends no spelling of a word that is right. Confused words ("desert", "dessert") are no matter of spelling."""
+        """Whether an edit of the sentence `seen` makes no word that neither is in the list nor stood there, mends no
+        spelling of a word that is right, replaces no strange word by one that is not much like it, and puts none
+        before a strange one (which a model does that cannot mend it). Confused words ("desert", "dessert") are no
+        matter of spelling, nor are forms ("teached", "taught")."""
         old, new = words_of(edit.original), words_of(edit.replacement)
         if any(word not in self for word in new - words_of(seen)):
             return False
-        return edit.type != "R:SPELL" or not any(map(self._is_sure, old - new))
+        if edit.type == "R:SPELL" and any(map(self._is_sure, old - new)):
+            return False
+        if not edit.original.strip():
+            return not any(start - edit.end in (0, 1) for start, _ in self.strange(seen))
+        if not edit.replacement.strip() or edit.type.endswith(":INFL"):
+            return True
+        return all(word in self or _is_slip(word, edit.replacement) for word in old - new)
 
     def _is_sure(self, word: str) -> bool:
         return len(word) >= _LONG and word in self
+
+
+def _is_slip(word: str, replacement: str) -> bool:
+    """Whether `word` is one of the words of `replacement`, or all of them together, with a slip or two."""
+    replacement = straight(replacement).casefold()
+    allowed = _SLIPS if len(word) >= _LONG else 1
+    return any(
+        DamerauLevenshtein.distance(word, meant, score_cutoff=allowed) <= allowed
+        for meant in (*replacement.split(), _JOINTS.sub("", replacement))
+    )
 
 
 def bare(word: str) -> str:
