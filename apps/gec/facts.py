@@ -15,6 +15,8 @@ _CODE = re.compile(r"`[^`\n]+`")
 _ADDRESS = re.compile(
     r"https?://\S+|\bwww\b\S*|\S+@\S+\.\S+|\b[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|edu|gov|info|io)\b\S*"
 )
+# "owner/project-name", "src/main.rs": what has another mark in it than strokes is hardly "and/or".
+_PATH = re.compile(r"\b(?=[\w/]*[-._]\w)\w[\w.-]*(?:/\w[\w.-]*)+")
 # Tags of HTML; commands of LaTeX, some with what they name.
 _MARKUP = re.compile(r"</?[A-Za-z][^<>\n]*>|\\(?:cite|ref|label|url|begin|end)\w*\{[^{}\n]*\}|\\[A-Za-z]+")
 _DIGITS = re.compile(r"\d+")
@@ -46,11 +48,18 @@ def are_kept(seen: str, output: str, *, keep_letters: bool = True) -> bool:
     return all(after.count(name) >= before.count(name) for name in names)
 
 
+def is_marked(text: str, start: int, end: int) -> bool:
+    """Whether a sign stands at `text[start:end]`, as in "**bold**", which would mark nothing without it."""
+    return not _SIGNS.isdisjoint(text[max(0, start - 1) : start] + text[end : end + 1])
+
+
 def _exact(text: str, keep_letters: bool) -> list[str]:
-    """Addresses, code, tags and commands, figures, signs, and characters outside ASCII; each in order."""
+    """Addresses, paths, code, tags and commands, figures, signs, and characters outside ASCII; each in order."""
     text = straight(text)
     foreign = [c for c in text if c in _SIGNS or _is_foreign(c, keep_letters)]
-    return [found for kind in (_ADDRESS, _CODE, _MARKUP, _DIGITS) for found in kind.findall(text)] + foreign
+    return [
+        found for kind in (_ADDRESS, _PATH, _CODE, _MARKUP, _DIGITS) for found in kind.findall(text)
+    ] + foreign
 
 
 def _is_foreign(char: str, keep_letters: bool) -> bool:

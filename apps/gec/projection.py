@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from rapidfuzz.distance import Levenshtein
 
 from .edits import Edit, apply_edits, extract_edits
-from .facts import are_kept
+from .facts import are_kept, is_marked
 from .typography import straight, styled
 from .vocabulary import english
 
@@ -66,11 +66,17 @@ def project(
     made: list[Edit] = []  # in `seen`
     moved: list[Edit] = []  # the same in `source`
     dropped = 0
-    for edit in extract_edits(seen, output, typed=vocabulary is not None):
+    edits = extract_edits(seen, output, typed=vocabulary is not None)
+    # What goes in one place and comes in another has moved: both or none.
+    gone = {edit.original.strip().casefold() for edit in edits if not edit.replacement.strip()}
+    for edit in edits:
+        is_moved = edit.replacement.strip().casefold() in gone
         refused = (
             (open_start and edit.start == 0 and _is_case(edit))
             or (open_end and edit.end == len(seen) and _is_mark(edit))
             or (vocabulary is not None and not vocabulary.believes(edit, seen))
+            or (vocabulary is not None and not is_moved and vocabulary.evades(edit, seen))
+            or (not edit.replacement.strip() and is_marked(seen, edit.start, edit.end))
             or atlas.unsure(edit)
             # Together with those before it: two harmless ones may make an address of their own.
             or not are_kept(seen, apply_edits(seen, [*made, edit]), keep_letters=is_english)

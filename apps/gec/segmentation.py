@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 Span = tuple[int, int]
 
@@ -29,6 +29,9 @@ _MARKER = re.compile(r"(?:>|#{1,6}|[-*+•‣◦–—]|\(?\d{1,3}[.)]|\(?[a-z]\
 _FINAL_MARKS = ".!?…:;,\"'”’)]"
 _ROW = re.compile(r"\|.*\|")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
+# Indented like Markdown's code, and what half of such lines hold if they are code: calls, columns, arrows, names.
+_INDENTED = re.compile(r"(?: {4}| {0,3}\t)")
+_CODE = re.compile(r"->|::|[={}|<>\u2500-\u257f]|\w\(|\w_\w|;\s*$|^\s*(?:\$|>>>) |[^\s.!?:] {2,}\S")
 _OPEN_MARKS = ",;"
 _SPACE = re.compile(r"[\s\ufeff]*")
 _WORD = re.compile(r"\S+")
@@ -149,7 +152,8 @@ def _paragraphs(text: str) -> list[list[_Line]]:
     blocks: list[list[_Line]] = []
     block: list[_Line] = []
     every = [_Line(text, *match.span(1)) for match in _LINE.finditer(text)]
-    code = _fenced([text[line.start : line.end] for line in every])
+    written = [text[line.start : line.end] for line in every]
+    code = _fenced(written) | _indented(written)
     for number, line in enumerate(every):
         start, end = line.content
         if start < end and not _ROW.fullmatch(text, start, end) and number not in code:
@@ -171,6 +175,20 @@ def _fenced(lines: list[str]) -> set[int]:
         elif mark and mark[1].startswith(fence) and not line[mark.end() :].strip():
             found.update(range(opened, number + 1))
             fence = ""
+    return found
+
+
+def _indented(lines: list[str]) -> set[int]:
+    """The numbers of the lines of code that is set off by its indentation, below a blank line or nothing."""
+    found: set[int] = set()
+    start = 0
+    for is_indented, group in groupby(lines, key=lambda line: _INDENTED.match(line) is not None):
+        block = list(group)
+        is_apart = not start or not lines[start - 1].strip()
+        is_apart &= _MARKER.match(block[0].strip()) is None  # not an item of a list, nor mail
+        if is_indented and is_apart and 2 * sum(map(bool, map(_CODE.search, block))) >= len(block):
+            found.update(range(start, start + len(block)))
+        start += len(block)
     return found
 
 

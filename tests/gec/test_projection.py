@@ -86,8 +86,11 @@ def test_characters_that_the_model_cannot_see_survive() -> None:
         ("DEQ say no.", "TheDEQ says no.", "DEQ says no."),
         ("It are on github.", "It is on GitHub.", "It is on GitHub."),
         ("It are **whole**, x = [1].", "It is * whole**, x = 1.", "It is **whole**, x = [1]."),
+        ("4. **pack** Rows becomes one.", "4. **** Rows become one.", "4. **pack** Rows become one."),
+        ("It read src/main.rs and\nis webml/proof-api.", "It reads src/main and is web ml/proof-api.",
+         "It reads src/main.rs and\nis webml/proof-api."),
     ],
-)
+)  # fmt: skip
 def test_identifiers_and_the_marks_of_programs_stay(source: str, output: str, expected: str) -> None:
     assert carried(source, output) == expected
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import pytest
 from hypothesis import assume, given, settings
@@ -27,7 +28,10 @@ def texts(text: str) -> list[str]:
 @given(text=ANY)
 @settings(max_examples=400, deadline=None)
 def test_spans_are_ordered_and_only_space_and_markers_lie_between(text: str) -> None:
-    assume(not set(text) & set("|`~"))  # tables and code have a test of their own
+    # Tables and code have tests of their own.
+    assume(
+        not set(text) & set("|`~") and not re.search(r"(^|[\n\r\v\f\x85\u2028\u2029])( {4}| {0,3}\t)", text)
+    )
     at = 0
     between = ""
     for start, end in sentences(text):
@@ -115,6 +119,13 @@ def test_fenced_code_and_rows_of_tables_are_no_text() -> None:
     text = f"Do this:\n{code}\nIt works.\n{table}\nEnd.\n~~~~\ncode\n~~~~~"
     assert texts(text) == ["Do this:", "It works.", "End."]
     assert texts("|so| he said") == ["|so| he said"]
+
+
+def test_code_that_is_set_off_by_its_indentation_is_no_text() -> None:
+    code = "    from core import Engine\n    engine = Engine(exact=True)\n    engine.run(text)   # a list"
+    text = f"Do this:\n\n{code}\n\n    A quotation, though.\n\n- An item\n    name -> value\n\n\tx -> y"
+    found = [text[slice(*span)] for span in sentences(text)]
+    assert found == ["Do this:", "A quotation, though.", "An item", "name -> value"]
 
 
 def test_a_fence_that_is_never_closed_fences_nothing() -> None:

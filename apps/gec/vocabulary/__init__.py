@@ -31,6 +31,13 @@ _WORD = re.compile(r"[^\W\d_]{3,}(?:'[^\W\d_]+)?")
 _PLAIN = re.compile(r"(?<![\w'@/.\\`-])[^\W\d_A-Z]{3,}(?:'[a-z]+)?(?![\w@/\\`(-]|\.\w)")
 # So many letters may be wrong in a word of `_LONG` letters, and one in a shorter one.
 _SLIPS = 2
+# No list has all the words that a longer word makes with these, and two of `_ROOT` letters and more together.
+_PREFIX = re.compile(
+    "anti|auto|bi|co|counter|de|hyper|inter|intra|iso|macro|mega|meta|micro|mid|mis|mono|multi|neuro|non|out|over|photo|"
+    "poly|post|pre|pro|pseudo|re|semi|sub|super|tele|tera|trans|tri|ultra|un|under|up"
+)
+_SUFFIX = re.compile("(?:er|ers|ism|ist|ists|less|like|ness|wise)$")
+_ROOT = 4
 _JOINTS = re.compile(r"[\s-]+")
 
 
@@ -50,8 +57,9 @@ class Vocabulary:
         return len(words) < 3 or sum(word in self for word in words) >= round(_SHARE * len(words))
 
     def strange(self, text: str) -> list[tuple[int, int]]:
-        """Where words stand in `text` that are not in the list, and hardly names or code."""
-        return [m.span() for m in _PLAIN.finditer(straight(text)) if m.group() not in self]
+        """Where words stand in `text` that are not in the list nor made of its words, and hardly names or code."""
+        found = _PLAIN.finditer(straight(text))
+        return [m.span() for m in found if m.group() not in self and not self._is_made(m.group())]
 
     def doubts(self, seen: str, output: str) -> bool:
         """Whether `output` may hold a change that is not believed: quick, and right where it says no."""
@@ -64,22 +72,36 @@ class Vocabulary:
 
     def believes(self, edit: Edit, seen: str) -> bool:
         """Whether an edit of the sentence `seen` makes no word that neither is in the list nor stood there, mends no
-        spelling of a word that is right, replaces no strange word by one that is not much like it, and puts none
-        before a strange one (which a model does that cannot mend it). Confused words ("desert", "dessert") are no
-        matter of spelling, nor are forms ("teached", "taught")."""
+        spelling of a word that is right, and replaces no strange word by one that is not much like it.
+        Confused words ("desert", "dessert") are no matter of spelling, nor are forms ("teached", "taught")."""
         old, new = words_of(edit.original), words_of(edit.replacement)
         if any(word not in self for word in new - words_of(seen)):
             return False
         if edit.type == "R:SPELL" and any(map(self._is_sure, old - new)):
             return False
-        if not edit.original.strip():
-            return not any(start - edit.end in (0, 1) for start, _ in self.strange(seen))
         if not edit.replacement.strip() or edit.type.endswith(":INFL"):
             return True
         return all(word in self or _is_slip(word, edit.replacement) for word in old - new)
 
+    def evades(self, edit: Edit, seen: str) -> bool:
+        """Whether an edit puts something beside a strange word instead of mending it."""
+        at = edit.start
+        return not edit.original.strip() and any(a - 1 <= at <= b + 1 for a, b in self.strange(seen))
+
     def _is_sure(self, word: str) -> bool:
         return len(word) >= _LONG and word in self
+
+    def _is_made(self, word: str) -> bool:
+        """Whether `word` is one of the list with a common beginning or end, or two of them."""
+        halves = [
+            (word[:at], word[at:]) for at in range(_ROOT, len(word) - _ROOT + 1) if len(word) > 2 * _ROOT
+        ]
+        lead, tail = _PREFIX.match(word), _SUFFIX.search(word)
+        roots = [word[lead.end() :]] if lead else []
+        roots += [word[: tail.start()]] if tail else []
+        return any(len(root) > _ROOT and root in self for root in roots) or any(
+            first in self and second in self for first, second in halves
+        )
 
 
 def _is_slip(word: str, replacement: str) -> bool:
