@@ -28,13 +28,13 @@ _SHARE = 0.4
 # Shorter ones are not looked at: the halves of "do n't", initials, abbreviations.
 _WORD = re.compile(r"[^\W\d_]{3,}(?:'[^\W\d_]+)?")
 # In lower case, and no part of an address, a path, a compound or a program.
-_PLAIN = re.compile(r"(?<![\w'@/.\\`-])[^\W\d_A-Z]{3,}(?:'[a-z]+)?(?![\w@/\\`(-]|\.\w)")
+_PLAIN = re.compile(r"(?<![\w'@/.\\`-])[^\W\d_A-Z]{3,40}(?:'[a-z]+)?(?![\w@/\\`(-]|\.\w)")
 # So many letters may be wrong in a word of `_LONG` letters, and one in a shorter one.
 _SLIPS = 2
 # No list has all the words that a longer word makes with these, and two of `_ROOT` letters and more together.
 _PREFIX = re.compile(
-    "anti|auto|bi|co|counter|de|hyper|inter|intra|iso|macro|mega|meta|micro|mid|mis|mono|multi|neuro|non|out|over|photo|"
-    "poly|post|pre|pro|pseudo|re|semi|sub|super|tele|tera|trans|tri|ultra|un|under|up"
+    "anti|auto|bi|counter|co|de|hyper|inter|intra|iso|macro|mega|meta|micro|mid|mis|mono|multi|neuro|non|out|over|photo|"
+    "poly|post|pre|pro|pseudo|re|semi|sub|super|tele|tera|trans|tri|ultra|under|un|up"
 )
 _SUFFIX = re.compile("(?:er|ers|ism|ist|ists|less|like|ness|wise)$")
 _ROOT = 4
