@@ -74,7 +74,7 @@ def project(
         refused = (
             (open_start and edit.start == 0 and _is_case(edit))
             or (open_end and edit.end == len(seen) and _is_mark(edit))
-            or (vocabulary is not None and not vocabulary.believes(edit, seen))
+            or (vocabulary is not None and not vocabulary.believes(edit, seen, output))
             or (vocabulary is not None and not is_moved and vocabulary.evades(edit, seen))
             or (not edit.replacement.strip() and is_marked(seen, edit.start, edit.end))
             or atlas.unsure(edit)

@@ -63,25 +63,30 @@ class Vocabulary:
 
     def doubts(self, seen: str, output: str) -> bool:
         """Whether `output` may hold a change that is not believed: quick, and right where it says no."""
-        old, new = words_of(seen), words_of(output)
-        return (
-            any(word not in self for word in old ^ new)
-            or any(map(self._is_sure, old - new))
-            or bool(self.strange(seen))
-        )
+        return _in_order(seen) != _in_order(output) or bool(self.strange(seen))
 
-    def believes(self, edit: Edit, seen: str) -> bool:
-        """Whether an edit of the sentence `seen` makes no word that neither is in the list nor stood there, mends no
-        spelling of a word that is right, and replaces no strange word by one that is not much like it.
-        Confused words ("desert", "dessert") are no matter of spelling, nor are forms ("teached", "taught")."""
+    def believes(self, edit: Edit, seen: str, output: str) -> bool:
+        """Whether an edit on the way from `seen` to `output` makes no word that neither is in the list nor stood
+        there, and replaces, adds or takes away no word that is better left."""
         old, new = words_of(edit.original), words_of(edit.replacement)
         if any(word not in self for word in new - words_of(seen)):
             return False
-        if edit.type == "R:SPELL" and any(map(self._is_sure, old - new)):
-            return False
-        if not edit.replacement.strip() or edit.type.endswith(":INFL"):
-            return True
-        return all(word in self or _is_slip(word, edit.replacement) for word in old - new)
+        operation, _, kind = edit.type.partition(":")
+        if operation == "R":
+            return self._mends(old - new, edit.replacement, kind)
+        # A little word may be missing or too many, and any may move or stand there twice; what a sentence tells stays.
+        return kind != "OTHER" or all(
+            _has_kin(word, output if operation == "U" else seen) for word in new or _long(old)
+        )
+
+    def _mends(self, lost: set[str], replacement: str, kind: str) -> bool:
+        """Whether `replacement` mends the words `lost`: no spelling and no ending of a word that is right, and no
+        word of another by one that is not much like it, if it is strange or no question of grammar.
+        Confused words ("desert", "dessert") are no matter of spelling, nor are forms ("teached", "taught")."""
+        if kind in ("SPELL", "MORPH"):
+            return not any(map(self._is_sure, lost)) and all(_is_slip(word, replacement) for word in lost)
+        is_free = kind.endswith(":INFL")
+        return is_free or all(_is_slip(w, replacement) for w in lost if kind == "OTHER" or w not in self)
 
     def evades(self, edit: Edit, seen: str) -> bool:
         """Whether an edit puts something beside a strange word instead of mending it."""
@@ -114,6 +119,15 @@ def _is_slip(word: str, replacement: str) -> bool:
     )
 
 
+def _long(words: Iterable[str]) -> list[str]:
+    return [word for word in words if len(word) > _ROOT]
+
+
+def _has_kin(word: str, text: str) -> bool:
+    """Whether `text` holds a word that begins as `word` does."""
+    return any(word[:_ROOT] == other[:_ROOT] for other in words_of(text))
+
+
 def bare(word: str) -> str:
     """`word` without its accents."""
     if word.isascii():
@@ -123,7 +137,12 @@ def bare(word: str) -> str:
 
 def words_of(text: str) -> set[str]:
     """The words of three letters and more, in lower case."""
-    return set(_WORD.findall(straight(text).casefold()))
+    return set(_in_order(text))
+
+
+def _in_order(text: str) -> list[str]:
+    found: list[str] = _WORD.findall(straight(text).casefold())
+    return found
 
 
 @cache
