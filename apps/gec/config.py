@@ -39,7 +39,7 @@ class CorrectorConfig:
     drafter: str = "copy"
     device: str = "auto"
     dtype: str = "auto"
-    caution: float = 1.5
+    caution: float = 2.0
     prompt: str | None = None
     temperature: float = 0.0
     seed: int = 0
@@ -52,7 +52,7 @@ class CorrectorConfig:
     def __post_init__(self) -> None:
         if not isfinite(self.caution):
             raise ValueError(
-                f"caution={self.caution} must be a number: 2 or 3 for fewer edits, 0 or -1 for more"
+                f"caution={self.caution} must be a number: 3 or 4 for fewer edits, 0 or -1 for more"
             )
         if not self.temperature >= 0:
             raise ValueError(f"temperature={self.temperature} must be 0 (greedy) or greater")

@@ -31,7 +31,7 @@ class CorrectorOptions:
     caution: Annotated[
         float,
         typer.Option(
-            help="Logits added to copying the source: 2 or 3 for fewer, surer edits, 0 or -1 for more."
+            help="Logits added to copying the source: 3 or 4 for fewer, surer edits, 0 or -1 for more."
         ),
     ] = DEFAULTS.caution
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N.")] = DEFAULTS.device
