@@ -29,7 +29,7 @@ TEXTS = [
     "I don't know which house she lives in, but he says it's the one at the end of the street.",
     "What do you think about the new law? Many people believe that it makes life better.",
     "He always goes to school by bus, and he usually gives the driver money. The bus is old.",
-    "Use the `max_items()` option (see https://example.com/a?b=1) for 3,500 items in data_set.csv.",
+    "Use the `max_items()` option (see https://example.com/a?b=1) for 3,500 items in data_set.csv and load(), too.",
 ]
 EVERY = CorruptionConfig(clean_share=0.0)
 
@@ -83,7 +83,9 @@ def test_number_of_errors_varies() -> None:
     assert len(set(distances)) > 5
 
 
-@pytest.mark.parametrize("piece", ["`max_items()`", "https://example.com/a?b=1", "3,500", "data_set.csv"])
+@pytest.mark.parametrize(
+    "piece", ["`max_items()`", "load()", "https://example.com/a?b=1", "3,500", "data_set.csv"]
+)
 def test_literals_survive(piece: str) -> None:
     """Numbers, links, code and file names are never touched."""
     corruptor = Corruptor(LEXICON, EVERY)

@@ -46,6 +46,8 @@ class Sentence:
     def _split(self, chunk: str, gap: str) -> None:
         left = len(chunk) - len(chunk.lstrip(_LEAD))
         core = chunk[left:].rstrip(_TRAIL)
+        if core.endswith("(") and chunk.startswith(")", left + len(core)):
+            core += ")"  # of a call
         right = left + len(core)
         for mark in chunk[:left]:
             self._push(mark, gap, True)
