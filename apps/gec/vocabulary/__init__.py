@@ -112,6 +112,8 @@ class Vocabulary:
 def _is_slip(word: str, replacement: str) -> bool:
     """Whether `word` is one of the words of `replacement`, or all of them together, with a slip or two."""
     replacement = straight(replacement).casefold()
+    if word.endswith("nt") and replacement.endswith("n't"):
+        return True  # "She dont know": the apostrophe and the form at once
     allowed = _SLIPS if len(word) >= _LONG else 1
     return any(
         DamerauLevenshtein.distance(word, meant, score_cutoff=allowed) <= allowed
