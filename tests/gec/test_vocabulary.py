@@ -63,7 +63,7 @@ def test_invented_words_and_mended_right_ones_are_refused(source: str, output: s
         ("A conection of many thirdworld problems.", "A connection of many third world problems."),
         ("She teached us.", "She taught us."),
         ("She dont know.", "She doesn't know."),
-        ("They wasnt here.", "They were n't here."),
+        ("They wasnt here.", "They weren't here."),
         (
             "It has a big big effect and less price then yours.",
             "It has a big effect and less price than yours.",
