@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,8 @@ class Engine:
         self._streams: dict[int, TextStream] = {}
         self._ids = itertools.count()
         self._lock = threading.RLock()
+        self._is_busy = False
+        self._leaving: list[Sequence] = []
         self._clock = PhaseClock(self.stats.seconds)
         # On the CPU the wall clock would tell the budget what else runs on the machine.
         self._work_time = time.thread_time if target.device.type == "cpu" else time.perf_counter
@@ -130,8 +133,7 @@ class Engine:
             return [self.completion(row) for row in rows]
         finally:
             for row in rows:
-                self.cancel(row)
-                self._streams.pop(row.id, None)
+                self._forget(row)
 
     def stream(self, request: Request, params: SamplingParams | None = None) -> Iterator[str]:
         """Pieces of the text as they are written: whole characters, never the beginning of a stop string.
@@ -146,18 +148,11 @@ class Engine:
         self._enqueue(row)
         return row
 
-    @torch.inference_mode()
     def cancel(self, row: Sequence) -> None:
         """Take a row out, wherever it is; nothing happens if it is finished."""
         with self._lock:
-            if row.finish_reason is not None:
-                return
-            row.finish_reason = "cancelled"
-            self._streams.pop(row.id)
-            if row in self.running:
-                self._remove([row])
-            else:
-                self._waiting.remove(row)
+            if row.finish_reason is None:
+                self._forget(row)
 
     def take(self, row: Sequence) -> str:
         """The text of a row queued with `add` that is new since the last call and safe to show; '' once cancelled.
@@ -182,7 +177,7 @@ class Engine:
     @torch.inference_mode()
     def step(self) -> None:
         """One turn of the loop for every running row; waiting rows join first."""
-        with self._lock:
+        with self._alone():
             self._admit()
             if self.running:
                 self._turn(self.running)
@@ -265,6 +260,42 @@ class Engine:
             self._streams[row.id] = TextStream(self.tokenizer, row.params.stop)
             self._waiting.append(row)
 
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep the rows where they are meanwhile, but for what happens inside.
+
+        The garbage collector may close a lost stream at any moment on this very thread, which the lock lets in.
+        """
+        with self._lock:
+            if self._is_busy:
+                yield
+                return
+            self._is_busy = True
+            try:
+                yield
+            finally:
+                try:
+                    while self._leaving:
+                        self._take_out(self._leaving.pop())
+                finally:
+                    self._is_busy = False
+
+    def _forget(self, row: Sequence) -> None:
+        """Take a row out, and its text with it: now, or at the end of the step that is under way."""
+        with self._alone():
+            self._leaving.append(row)
+
+    @torch.inference_mode()
+    def _take_out(self, row: Sequence) -> None:
+        self._streams.pop(row.id, None)
+        if row.finish_reason is not None:
+            return
+        row.finish_reason = "cancelled"
+        if row in self.running:
+            self._remove([row])
+        else:
+            self._waiting.remove(row)
+
     @torch.inference_mode()
     def _admit(self) -> None:
         """Let waiting rows in, several at a time where many wait: reading prompts together is cheaper."""
@@ -302,5 +333,4 @@ class Engine:
                 if piece:
                     yield piece
         finally:
-            self.cancel(row)
-            self._streams.pop(row.id, None)
+            self._forget(row)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import threading
+from collections.abc import Sequence as Seq
 
 import pytest
+import torch
 
 from core import Engine, Request, SamplingParams
 from core.budget import FixedBudget
+from core.types import DraftTree
 from tests.core.dictation import Failing
 from tests.core.engines import KINDS, PROMPT, engine, tokens_of, varied
 from tests.core.models import target_of, word_tokenizer
@@ -164,3 +168,44 @@ def test_a_prompt_that_cannot_be_read_does_not_take_the_others_with_it(
             0
         ]
     )
+
+
+class Collecting:
+    """Runs the garbage collector once, in the middle of a step."""
+
+    needs_hidden = False
+
+    def __init__(self) -> None:
+        self._is_due = True
+
+    def apply(
+        self, logits: torch.Tensor, prefix: Seq[int], tree: DraftTree, hidden: torch.Tensor | None
+    ) -> torch.Tensor:
+        if self._is_due:
+            gc.collect()
+        self._is_due = False
+        return logits
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_lost_stream_that_is_collected_in_a_step_frees_its_row_and_touches_no_other(kind: str) -> None:
+    expected = tokens_of(engine(KINDS[kind], "none").generate([Request(PROMPT), *varied(2)]))
+    used = engine(KINDS[kind])
+
+    def lose_a_stream() -> None:
+        pieces = used.stream(Request(PROMPT, params=SamplingParams(max_new_tokens=200)))
+        next(pieces)
+        cycle: list[object] = [pieces]
+        cycle.append(cycle)
+
+    gc.disable()
+    try:
+        lose_a_stream()
+        assert len(used.running) == 1
+        asked = [Request(PROMPT, transform=Collecting()), *varied(2)]
+        assert tokens_of(used.generate(asked)) == expected
+    finally:
+        gc.enable()
+    assert not used.running
+    assert not used._streams
+    assert not used.drafter._rows
