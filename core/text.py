@@ -81,6 +81,9 @@ class TextStream:
 
     def _settle(self) -> None:
         """Move the start forward, where the text before it ends in a whole character."""
+        # With byte fallback one broken character at the end spoils the whole run of bytes that it ends.
+        if self._text.endswith(_REPLACEMENT):
+            return
         middle = len(self._ids) - 16
         if not self._decode_ids(self._ids[max(0, self._start - 8) : middle]).endswith(_REPLACEMENT):
             tail = self._decode(middle)

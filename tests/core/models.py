@@ -12,7 +12,7 @@ from typing import Any
 import tokenizers
 import torch
 import transformers
-from tokenizers import decoders, pre_tokenizers
+from tokenizers import decoders, normalizers, pre_tokenizers
 from tokenizers.models import BPE, WordLevel
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
@@ -218,6 +218,33 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
     backend = tokenizers.Tokenizer(BPE({piece: i for i, piece in enumerate(pieces)}, merges))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>"
+    )
+
+
+@cache
+def byte_fallback_tokenizer() -> PreTrainedTokenizerFast:
+    """Characters that the vocabulary lacks become their bytes, as in Llama's: nearly all do."""
+    pieces = [
+        "<pad>",
+        "<s>",
+        "</s>",
+        "<unk>",
+        *(f"<0x{byte:02X}>" for byte in range(256)),
+        "▁",
+        "a",
+        "b",
+        "ab",
+    ]
+    vocab = {piece: i for i, piece in enumerate(pieces)}
+    backend = tokenizers.Tokenizer(
+        BPE(vocab, [("a", "b")], byte_fallback=True, fuse_unk=True, unk_token="<unk>")
+    )
+    backend.normalizer = normalizers.Replace(" ", "▁")
+    backend.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    )
     return PreTrainedTokenizerFast(
         tokenizer_object=backend, pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>"
     )

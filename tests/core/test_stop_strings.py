@@ -11,7 +11,15 @@ from core.budget import FixedBudget
 from core.text import TextStream
 from tests.core.dictation import Dictation
 from tests.core.engines import KINDS, PROMPT, engine
-from tests.core.models import BYTE_VOCAB, EOS, FIRST_WORD, build, byte_tokenizer, target_of
+from tests.core.models import (
+    BYTE_VOCAB,
+    EOS,
+    FIRST_WORD,
+    build,
+    byte_fallback_tokenizer,
+    byte_tokenizer,
+    target_of,
+)
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +160,18 @@ def test_a_streamed_piece_never_holds_half_a_character(text: str, size: int) -> 
     for start in range(0, len(ids), size):
         for token in ids[start : start + size]:
             stream.push(token)
+        shown += stream.take()
+        assert text.startswith(shown)
+    assert shown + stream.take(finished=True) == text
+
+
+@pytest.mark.parametrize("text", ["日本語" * 10, "ສະບາຍດີຕອນເຊົ້າຂ້ອຍຊື່ວ່າ" * 2, "ab" * 5 + "👨‍👩‍👧‍👦" * 3])
+def test_long_runs_of_characters_in_bytes_are_streamed_whole(text: str) -> None:
+    tokenizer = byte_fallback_tokenizer()
+    stream = TextStream(tokenizer)
+    shown = ""
+    for token in tokenizer.encode(text, add_special_tokens=False):
+        stream.push(token)
         shown += stream.take()
         assert text.startswith(shown)
     assert shown + stream.take(finished=True) == text
