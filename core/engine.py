@@ -252,6 +252,8 @@ class Engine:
     # -- rows come and go -----------------------------------------------------------------------------
 
     def _prepare(self, request: Request, params: SamplingParams | None) -> Sequence:
+        if not isinstance(request, Request):
+            raise ValueError(f"{request!r:.80} is no Request; write Request(prompt), in a list for generate")
         chosen = request.params or params or SamplingParams()
         return new_row(next(self._ids), request, chosen, self.target, self.tokenizer)
 

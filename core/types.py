@@ -12,6 +12,8 @@ Legend of the shape letters used throughout `core/`:
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, fields
 from typing import Literal, Protocol
@@ -26,8 +28,8 @@ class SamplingParams:
     """How one request is decoded.
 
     `temperature` 0 is greedy. `top_k` 0, `top_p` 1 and `min_p` 0 switch their filter off. `stop` strings may
-    span tokens; the text ends before the first of them. Same `seed`, same tokens: whatever drafter ran and
-    whoever shared the batch.
+    span tokens; the text ends before the first of them. Special tokens are no part of the text, so no stop string
+    can match them. Same `seed`, same tokens: whatever drafter ran and whoever shared the batch.
     """
 
     temperature: float = 0.0
@@ -40,8 +42,9 @@ class SamplingParams:
 
     def __post_init__(self) -> None:
         """Raise ValueError, naming the value and the remedy, for anything out of range."""
-        if not self.temperature >= 0:
-            raise ValueError(f"temperature={self.temperature} must be 0 (greedy) or greater")
+        self._require_integers()
+        if not 0 <= self.temperature < math.inf:
+            raise ValueError(f"temperature={self.temperature} must be 0 (greedy) or greater, and finite")
         if self.top_k < 0:
             raise ValueError(f"top_k={self.top_k} must be 0 (off) or greater")
         if not 0 < self.top_p <= 1:
@@ -54,6 +57,15 @@ class SamplingParams:
             object.__setattr__(self, "stop", (self.stop,))
         if any(not s for s in self.stop):
             raise ValueError("a stop string is empty; leave it out")
+
+    def _require_integers(self) -> None:
+        """Other libraries' integers become Python's: the noise is named by numbers of unbounded size."""
+        for name in ("top_k", "max_new_tokens", "seed"):
+            value = getattr(self, name)
+            try:
+                object.__setattr__(self, name, operator.index(value))
+            except TypeError as error:
+                raise ValueError(f"{name}={value} must be an integer") from error
 
 
 @dataclass(frozen=True)
@@ -141,7 +153,8 @@ class Request:
 
     `prompt` is text or token ids. `sources` are texts or ids worth copying from, best first, and
     `source_weights` their relative weights (retrieval scores; 1 if missing). `prediction` guesses the whole
-    output. None of these three ever changes the output, only the speed.
+    output. None of these three ever changes the output, only the speed; ids in them that the model does not
+    know are passed over.
 
     `noise_start` names the noise of the first token written, that of the others follows; None: its index in the
     row. Give the number of tokens written so far where one text is written in several requests, whose prompts
@@ -157,6 +170,8 @@ class Request:
     noise_start: int | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.sources, str):
+            object.__setattr__(self, "sources", (self.sources,))
         if self.noise_start is not None and self.noise_start < 0:
             raise ValueError(f"noise_start={self.noise_start} must be 0 or greater, or None")
         if self.source_weights is not None and len(self.source_weights) != len(self.sources):

@@ -55,6 +55,8 @@ class Target(ABC):
     ) -> None:
         self.cache = cache
         self.vocab_size = vocab_size
+        #: Ids that a prompt may hold: an encoder may read another vocabulary than the decoder writes.
+        self.prompt_vocab_size = vocab_size
         self.max_length = max_length
         self.eos_token_ids = eos_token_ids
         self.dtype = dtype

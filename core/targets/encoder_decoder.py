@@ -46,6 +46,7 @@ class EncoderDecoder(Target):
             dtype=model.dtype,
             device=model.device,
         )
+        self.prompt_vocab_size = model.get_input_embeddings().weight.shape[0]
         self.suppressed_token_ids = suppressed_token_ids(model)
         self.cross_cache = RaggedCache(*layout)
         self.source_lengths: list[int] = []

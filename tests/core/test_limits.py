@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from core import Engine, Request, SamplingParams
 from core.budget import FixedBudget
 from core.loading import pick_device, pick_dtype
-from tests.core.engines import KINDS, PROMPT, engine
-from tests.core.models import build, repetitive, target_of, word_tokenizer
+from tests.core.engines import KINDS, PROMPT, engine, tokens_of
+from tests.core.models import VOCAB, build, repetitive, target_of, word_tokenizer
 
 
 def test_nothing_asked_is_nothing_answered() -> None:
@@ -63,7 +64,12 @@ def test_parameters_out_of_range_name_the_value() -> None:
     for wrong in (
         {"temperature": -1},
         {"temperature": float("nan")},
+        {"temperature": float("inf")},
         {"top_k": -1},
+        {"top_k": 5.0},
+        {"seed": None},
+        {"seed": 7.5},
+        {"max_new_tokens": 10.5},
         {"top_p": 0},
         {"top_p": 1.5},
         {"min_p": 2},
@@ -77,6 +83,50 @@ def test_parameters_out_of_range_name_the_value() -> None:
     assert SamplingParams(stop="END").stop == ("END",)
     with pytest.raises(ValueError, match="1 source_weights for 2 sources"):
         Request("a", sources=("b", "c"), source_weights=(1.0,))
+
+
+def test_integers_of_other_libraries_are_integers() -> None:
+    params = SamplingParams(0.8, top_k=np.int64(20), max_new_tokens=np.int32(12), seed=np.int64(5))
+    assert params == SamplingParams(0.8, top_k=20, max_new_tokens=12, seed=5)
+    plain, converted = (
+        tokens_of(engine().generate([Request(prompt)], params)) for prompt in (PROMPT, np.array(PROMPT))
+    )
+    assert plain == converted
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_prompt_that_the_model_cannot_read_is_refused_before_it_joins_others(kind: str) -> None:
+    shared = engine(KINDS[kind])
+    (expected,) = shared.generate([Request(PROMPT)])
+    pieces = shared.stream(Request(PROMPT))
+    text = next(pieces)
+    for token in (VOCAB, -1):
+        with pytest.raises(ValueError, match=rf"token 2 of the prompt has id {token}.*0 to {VOCAB - 1}"):
+            shared.add(Request([5, 6, token]))
+    for prompt in ([PROMPT], torch.tensor([PROMPT, PROMPT]), [5.0, 6.0], None, {"input_ids": PROMPT}):
+        with pytest.raises(ValueError, match="the prompt must be text or a flat list of token ids"):
+            shared.add(Request(prompt))
+    for asked in (["w5 w6"], "w5 w6"):
+        with pytest.raises(ValueError, match="is no Request"):
+            shared.generate(asked)
+    assert text + "".join(pieces) == expected.text
+
+
+@pytest.mark.parametrize(
+    "drafter", ["copy", "prompt_lookup", "adaptive_trigram", "suffix_decoding", "token_recycling"]
+)
+def test_ids_that_the_model_lacks_in_sources_never_change_the_output(drafter: str) -> None:
+    used = engine(drafter=drafter)
+    (expected,) = used.generate([Request(PROMPT)])
+    strange = [*PROMPT, VOCAB, *PROMPT[:5], 5000, -1, *PROMPT]
+    (written,) = used.generate([Request(PROMPT, sources=(strange, strange[:13]), prediction=strange)])
+    assert written.token_ids == expected.token_ids
+    with pytest.raises(ValueError, match="source 1 must be text or a flat list"):
+        used.generate([Request(PROMPT, sources=(PROMPT, 7))])
+
+
+def test_a_single_text_is_one_source() -> None:
+    assert Request(PROMPT, sources="w5 w6").sources == ("w5 w6",)
 
 
 def test_unknown_names_are_refused_with_the_choices(tmp_path: Path) -> None:
