@@ -20,6 +20,9 @@ from typing import Literal, Protocol
 
 import torch
 
+#: Scores divided by less than this leave float32.
+_LOWEST_TEMPERATURE = 1e-30
+
 FinishReason = Literal["stop", "length", "cancelled"]
 
 
@@ -27,9 +30,10 @@ FinishReason = Literal["stop", "length", "cancelled"]
 class SamplingParams:
     """How one request is decoded.
 
-    `temperature` 0 is greedy. `top_k` 0, `top_p` 1 and `min_p` 0 switch their filter off. `stop` strings may
-    span tokens; the text ends before the first of them. Special tokens are no part of the text, so no stop string
-    can match them. Same `seed`, same tokens: whatever drafter ran and whoever shared the batch.
+    `temperature` 0 is greedy, and so is anything below 1e-30. `top_k` 0, `top_p` 1 and `min_p` 0 switch their
+    filter off. `stop` strings may span tokens; the text ends before the first of them. Special tokens are no part
+    of the text, so no stop string can match them. Same `seed`, same tokens: whatever drafter ran and whoever
+    shared the batch.
     """
 
     temperature: float = 0.0
@@ -45,6 +49,8 @@ class SamplingParams:
         self._require_integers()
         if not 0 <= self.temperature < math.inf:
             raise ValueError(f"temperature={self.temperature} must be 0 (greedy) or greater, and finite")
+        if self.temperature < _LOWEST_TEMPERATURE:
+            object.__setattr__(self, "temperature", 0.0)
         if self.top_k < 0:
             raise ValueError(f"top_k={self.top_k} must be 0 (off) or greater")
         if not 0 < self.top_p <= 1:

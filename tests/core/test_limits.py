@@ -85,6 +85,18 @@ def test_parameters_out_of_range_name_the_value() -> None:
         Request("a", sources=("b", "c"), source_weights=(1.0,))
 
 
+@pytest.mark.parametrize("rule", ["exact", "speculative_sampling"])
+@pytest.mark.parametrize("temperature", [1e-20, 1e-29, 1e-37, 1e-40, 5e-324])
+def test_a_temperature_next_to_nothing_writes_the_greedy_text(temperature: float, rule: str) -> None:
+    greedy, cold = (
+        tokens_of(
+            engine(verification=rule).generate([Request(PROMPT)], SamplingParams(value, max_new_tokens=20))
+        )
+        for value in (0.0, temperature)
+    )
+    assert cold == greedy
+
+
 def test_integers_of_other_libraries_are_integers() -> None:
     params = SamplingParams(0.8, top_k=np.int64(20), max_new_tokens=np.int32(12), seed=np.int64(5))
     assert params == SamplingParams(0.8, top_k=20, max_new_tokens=12, seed=5)
