@@ -36,11 +36,11 @@ class Slots:
         self._target = target
 
     def join(self, rows: Seq[Sequence], begin: Callable[[Sequence], None]) -> None:
-        """Let rows in; `begin` is told of each when its prompt is read, just before it runs."""
-        if self._target.owner is not self:
-            # Another engine has used the target since; it knew nothing of what was parked here.
-            self.parked.clear()
-            self._target.owner = self
+        """Let rows in; `begin` is told of each when its prompt is read, just before it runs.
+
+        Raises RuntimeError while rows of another engine run on the same target.
+        """
+        self._take_target()
         left = list(rows)
         while left:
             fresh, plans = self._sort_out(left)
@@ -62,6 +62,19 @@ class Slots:
         self._check()
 
     # -- joining --------------------------------------------------------------------------------------
+
+    def _take_target(self) -> None:
+        owner = self._target.owner
+        if owner is self:
+            return
+        if owner is not None and owner.running:
+            raise RuntimeError(
+                f"another engine has {len(owner.running)} rows running on this target, which these would overwrite; "
+                "let it finish or cancel them, or load the model once more"
+            )
+        # The other engine knew nothing of what was parked here.
+        self.parked.clear()
+        self._target.owner = self
 
     def _sort_out(self, rows: Seq[Sequence]) -> tuple[list[Sequence], list[Plan]]:
         """Rows to read as a whole, and rows that go on from others. Who is left out waits for one of them."""

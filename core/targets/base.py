@@ -5,10 +5,11 @@ Knows the cache and the tensors of a pass. Does not know drafting, sampling or t
 
 from __future__ import annotations
 
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -16,11 +17,18 @@ from core.cache import RaggedCache
 from core.packing import PackedRow, Pass, pack
 from core.prefixes import common_prefix
 from core.targets.runners import Capture, EagerRunner, PassOutput, Runner, StaticRunner, power_of_two
+from core.types import Sequence
 
 __all__ = ["PassOutput", "Target", "UnsupportedModelError"]
 
 #: Share of the device's free memory that `bound` may take: a cache that grows needs its old and new self at once.
 _CACHE_SHARE = 0.25
+
+
+class Owner(Protocol):
+    """Who keeps rows in a target's slots."""
+
+    running: list[Sequence]
 
 
 class UnsupportedModelError(ValueError):
@@ -62,8 +70,7 @@ class Target(ABC):
         self.dtype = dtype
         self.device = device
         self.runner: Runner = EagerRunner(device)
-        #: Whose rows the slots hold: who finds another name here has lost what lay behind its running rows.
-        self.owner: object | None = None
+        self._owner: weakref.ref[Owner] | None = None
 
     # -- what a subclass provides ---------------------------------------------------------------------
 
@@ -96,6 +103,16 @@ class Target(ABC):
         return self._prefill(first_slot, prompts, shared)
 
     # -- what is the same for all ---------------------------------------------------------------------
+
+    @property
+    def owner(self) -> Owner | None:
+        """Whose rows the slots hold: who finds another here has lost what lay behind its running rows."""
+        return None if self._owner is None else self._owner()
+
+    @owner.setter
+    def owner(self, owner: Owner) -> None:
+        # Weakly: an engine that is gone needs its rows no more.
+        self._owner = weakref.ref(owner)
 
     @property
     def caches(self) -> list[RaggedCache]:

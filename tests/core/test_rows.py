@@ -209,3 +209,30 @@ def test_a_lost_stream_that_is_collected_in_a_step_frees_its_row_and_touches_no_
     assert not used.running
     assert not used._streams
     assert not used.drafter._rows
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_engines_over_one_target_take_turns_but_never_overwrite_each_other(kind: str) -> None:
+    (expected,) = engine(KINDS[kind], "none").generate([Request(PROMPT)])
+    target = target_of(KINDS[kind])
+    first, second = (
+        Engine(target, word_tokenizer(), name, budget=FixedBudget(9)) for name in ("copy", "none")
+    )
+    assert first.generate([Request(PROMPT)])[0].token_ids == expected.token_ids
+    pieces = first.stream(Request(PROMPT))
+    text = next(pieces)
+    with pytest.raises(RuntimeError, match="another engine has 1 rows running"):
+        second.generate(varied(2))
+    assert not second._waiting
+    assert text + "".join(pieces) == expected.text
+    assert second.generate([Request(PROMPT)])[0].token_ids == expected.token_ids
+
+
+def test_an_engine_that_is_gone_leaves_its_target_to_others() -> None:
+    target = target_of("llama")
+    forgotten = Engine(target, word_tokenizer(), "copy", budget=FixedBudget(9))
+    forgotten.add(Request(PROMPT))
+    forgotten.step()
+    del forgotten
+    gc.collect()
+    assert Engine(target, word_tokenizer(), "none").generate([Request(PROMPT)])[0].token_ids
