@@ -86,11 +86,15 @@ class Pass:
         return self.lengths[:, None] + steps
 
     def attention_mask(self) -> torch.Tensor:
-        """Additive mask [B, 1, T, L] (or one for all rows): committed slots, and each query's own ancestors."""
+        """Additive mask [B, 1, T, L]: committed slots, and each query's own ancestors."""
         start = self._common_length()
         if self.is_chain and start is not None and self.key_length <= _MAX_TABLE:
             table = _causal(_MAX_TABLE, self.tree_mask.dtype, self.tree_mask.device)
-            return table[None, None, start : start + self.tokens.shape[1], : self.key_length]
+            num_rows, num_queries = self.tokens.shape
+            # Some models insist on a mask for each row.
+            return table[None, None, start : start + num_queries, : self.key_length].expand(
+                num_rows, -1, -1, -1
+            )
         return self.tree_mask.gather(2, self._relative_slots())[:, None]
 
     def key_positions(self) -> torch.Tensor:

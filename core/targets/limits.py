@@ -12,6 +12,14 @@ from core.targets.base import UnsupportedModelError
 _PLAIN_KINDS = frozenset({"full_attention", "sliding_attention"})
 #: Rotary scalings whose frequencies change once the text passes the length trained on.
 _LENGTH_DEPENDENT_ROPE = frozenset({"dynamic", "longrope"})
+#: What families call the number of their positions. One that has several is bounded by the lowest.
+_LIMITS = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_target_positions",
+    "max_encoder_position_embeddings",
+    "max_decoder_position_embeddings",
+)
 _UNLIMITED = 1 << 30
 
 
@@ -21,8 +29,7 @@ def context_length(config: Any) -> int:
     T5's relative positions have no bound. With rotary scalings that switch frequencies at a length, the cached
     keys of one regime are wrong in the other, so the context ends where the switch would happen.
     """
-    names = ("max_position_embeddings", "n_positions", "max_target_positions")
-    limit = next((int(n) for n in (getattr(config, name, None) for name in names) if n), _UNLIMITED)
+    limit = min((int(n) for n in (getattr(config, name, None) for name in _LIMITS) if n), default=_UNLIMITED)
     if config.model_type in ("t5", "mt5", "umt5"):
         return _UNLIMITED
     for rope in _rope_settings(config):

@@ -1,4 +1,4 @@
-"""A trial at load for families that no test has proven: one small tree against passes of the model as it is.
+"""A trial at load for families that no test has proven: some small passes against those of the model as it is.
 
 Knows targets and models. A model that passes may still differ in what the trial does not reach (texts longer
 than an attention window, for instance); one that fails would be run wrongly, and is refused.
@@ -7,6 +7,7 @@ than an attention window, for instance); one that fails would be run wrongly, an
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
+from typing import NamedTuple
 
 import torch
 from transformers import PreTrainedModel
@@ -28,11 +29,28 @@ _TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-2}
 #: In half precision a router may choose another expert at a near tie, so most of the nodes must agree, not all.
 _HALF_TOLERANCE, _HALF_QUANTILE = 0.2, 0.75
 
-#: Prompt and draft tree of three ragged rows, in ids that every vocabulary has; the accepted path branches.
-_PROMPTS = ([11, 7, 13, 7, 11, 12, 9, 8, 13], [9, 12], [8, 11, 7, 10, 12])
-_TREES = (DraftTree([7, 12, 8, 10, 12, 9], [-1, -1, 1, 0, 1, 4]), DraftTree([8, 13], [-1, -1]), DraftTree())
-_PATHS = ((1, 4, 5), (1,), ())
 _NEXT = 10
+
+
+class Trial(NamedTuple):
+    """Rows, in ids that every vocabulary has, and what is drafted for and accepted of each of them in every pass."""
+
+    prompts: Seq[Seq[int]]
+    trees: Seq[DraftTree]
+    paths: Seq[tuple[int, ...]]
+
+
+#: Rows of different lengths, with trees whose accepted path branches.
+_RAGGED = Trial(
+    ([11, 7, 13, 7, 11, 12, 9, 8, 13], [9, 12], [8, 11, 7, 10, 12]),
+    (DraftTree([7, 12, 8, 10, 12, 9], [-1, -1, 1, 0, 1, 4]), DraftTree([8, 13], [-1, -1]), DraftTree()),
+    ((1, 4, 5), (1,), ()),
+)
+#: One token for each row: some models leave the mask aside in such a pass.
+_PLAIN = Trial(_RAGGED.prompts, (DraftTree(),) * 3, ((),) * 3)
+#: Chains of rows of one length, whose mask is the same.
+_EQUAL = Trial(([11, 7, 13], [9, 12, 8]), (DraftTree([7, 12], [-1, 0]),) * 2, ((0,), (0,)))
+_TRIALS = (_RAGGED, _PLAIN, _EQUAL)
 
 
 @torch.inference_mode()
@@ -40,7 +58,7 @@ def require_equal(target: Target, model: PreTrainedModel) -> None:
     """Raise UnsupportedModelError, with the difference, where the target's passes are not the model's."""
     name = type(model).__name__
     try:
-        differences = _differences(target, model)
+        differences = torch.cat([_differences(target, model, trial) for trial in _TRIALS])
     # What transformers' modules raise when they are handed a mask, a cache or positions that they do not expect.
     except (RuntimeError, TypeError, ValueError, AttributeError, KeyError, IndexError) as error:
         raise UnsupportedModelError(
@@ -57,24 +75,24 @@ def require_equal(target: Target, model: PreTrainedModel) -> None:
         )
 
 
-def _differences(target: Target, model: PreTrainedModel) -> torch.Tensor:
+def _differences(target: Target, model: PreTrainedModel, trial: Trial) -> torch.Tensor:
     """Differences of all nodes, each as a share of the logits' spread; the rows leave again."""
-    lengths = target.join(0, _PROMPTS)
-    rows = [target.start_tokens(prompt) for prompt in _PROMPTS]
+    lengths = target.join(0, trial.prompts)
+    rows = [target.start_tokens(prompt) for prompt in trial.prompts]
     found = []
     for _ in range(2):
         packed = [
             PackedRow(length, row[length:], tree)
-            for length, row, tree in zip(lengths, rows, _TREES, strict=True)
+            for length, row, tree in zip(lengths, rows, trial.trees, strict=True)
         ]
         output = target.forward(target.pack(packed))
-        for slot, (prompt, row, tree) in enumerate(zip(_PROMPTS, rows, _TREES, strict=True)):
+        for slot, (prompt, row, tree) in enumerate(zip(trial.prompts, rows, trial.trees, strict=True)):
             logits = output.row_logits(slot, 1 + len(tree))
             for node in range(-1, len(tree)):
                 expected = _fresh(model, prompt, row + _path(tree, node))
                 difference = logits[1 + node].double() - expected
                 found.append(difference.abs().max() / expected.std().clamp_min(1e-30))
-        for slot, (tree, path) in enumerate(zip(_TREES, _PATHS, strict=True)):
+        for slot, (tree, path) in enumerate(zip(trial.trees, trial.paths, strict=True)):
             target.commit(slot, lengths[slot] + 1, path)
             lengths[slot] += 1 + len(path)
             rows[slot] = [*rows[slot], *(tree.tokens[node] for node in path), _NEXT]

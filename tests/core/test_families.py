@@ -164,6 +164,13 @@ def tiny(
 
 
 _ATTENTION = {"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48}
+_BART_LIKE = {
+    **{f"{part}_layers": 2 for part in ("encoder", "decoder")},
+    **{f"{part}_attention_heads": 4 for part in ("encoder", "decoder")},
+    **{f"{part}_ffn_dim": 48 for part in ("encoder", "decoder")},
+    "d_model": 32,
+    "decoder_start_token_id": EOS,
+}
 REFUSED: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "mamba": ("MambaForCausalLM", "MambaConfig", {"state_size": 4}, "recurrent state"),
     "jamba": (
@@ -195,6 +202,12 @@ REFUSED: dict[str, tuple[str, str, dict[str, Any], str]] = {
             "shared_expert_intermediate_size": 16,
         },
         "recurrent state|linear_attention",
+    ),
+    "led": (
+        "LEDForConditionalGeneration",
+        "LEDConfig",
+        {**_BART_LIKE, "attention_window": [16, 16]},
+        "other logits",
     ),
     "bloom": ("BloomForCausalLM", "BloomConfig", {"n_head": 4}, "ALiBi"),
     "mpt": ("MptForCausalLM", "MptConfig", {"d_model": 32, "n_heads": 4, "n_layers": 2}, "ALiBi"),
@@ -232,14 +245,10 @@ UNLISTED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "blenderbot": (
         "BlenderbotForConditionalGeneration",
         "BlenderbotConfig",
-        {
-            **{f"{part}_layers": 2 for part in ("encoder", "decoder")},
-            **{f"{part}_attention_heads": 4 for part in ("encoder", "decoder")},
-            **{f"{part}_ffn_dim": 48 for part in ("encoder", "decoder")},
-            "d_model": 32,
-            "max_position_embeddings": 256,
-        },
+        {**_BART_LIKE, "max_position_embeddings": 256},
     ),
+    # Wants a mask for each row.
+    "mvp": ("MvpForConditionalGeneration", "MvpConfig", {**_BART_LIKE, "max_position_embeddings": 256}),
 }
 
 
@@ -249,6 +258,27 @@ def test_an_unlisted_model_that_passes_the_check_runs_exactly(name: str) -> None
     stock = tiny(model_class, config_class, **settings)
     assert stock.config.model_type not in self_check.PROVEN
     assert largest_difference(target_for(tiny(model_class, config_class, **settings)), stock) < 1e-9
+
+
+@pytest.mark.parametrize("drafter", ["none", "copy"])
+@pytest.mark.parametrize("name", UNLISTED)
+def test_rows_of_one_length_through_an_unlisted_model_write_what_transformers_writes(
+    name: str, drafter: str
+) -> None:
+    model_class, config_class, settings = UNLISTED[name]
+    stock = tiny(model_class, config_class, **settings)
+    stock.generation_config.eos_token_id = stock.config.eos_token_id = None
+    stock.generation_config.forced_eos_token_id = None
+    prompts = [repetitive(20, seed=seed) for seed in range(3)]
+    start = 1 if stock.config.is_encoder_decoder else 20
+    written = [
+        stock.generate(torch.tensor([prompt]), do_sample=False, max_new_tokens=20)[0, start:].tolist()
+        for prompt in prompts
+    ]
+    completions = Engine(target_for(stock), word_tokenizer(), drafter).generate(
+        [Request(prompt) for prompt in prompts], SamplingParams(max_new_tokens=20)
+    )
+    assert [completion.token_ids for completion in completions] == written
 
 
 def test_every_family_that_skips_the_check_is_proven_here() -> None:
