@@ -58,11 +58,6 @@ class EncoderDecoder(Target):
         """Let the model's own decoder, on this instance, take its positions from the current pass."""
         _give_positions(decoder, lambda: self._pass)
 
-    @property
-    def max_source_length(self) -> int:
-        """Longest source that the encoder has positions for."""
-        return self.max_length
-
     def start_tokens(self, prompt_ids: Seq[int]) -> list[int]:
         """The same for every source. Raises ValueError for an empty one: there is nothing to attend to."""
         if not prompt_ids:
@@ -189,12 +184,13 @@ def _give_positions(decoder: Any, current: Callable[[], Pass | None]) -> None:
 
     Outside a pass the model works as it did before.
     """
-    if hasattr(decoder, "embed_positions"):
-        table = decoder.embed_positions
-        weights = table.weights if hasattr(table, "weights") else table.weight
+    table: Any = getattr(decoder, "embed_positions", None)
+    if hasattr(table, "weights"):
         # M2M100's table starts behind the padding index, whatever its `offset` says.
-        offset = table.padding_idx + 1 if hasattr(table, "weights") else getattr(table, "offset", 0)
-        table.forward = _position_lookup(table.forward, weights, offset, current)
+        table.forward = _position_lookup(table.forward, table.weights, table.padding_idx + 1, current)
+    elif hasattr(table, "weight"):
+        offset = getattr(table, "offset", 0)
+        table.forward = _position_lookup(table.forward, table.weight, offset, current)
     elif hasattr(decoder, "block"):
         # T5's layers share the bias of the first; UMT5's have one each.
         for attention in (block.layer[0].SelfAttention for block in decoder.block):

@@ -78,6 +78,11 @@ def require_plain_attention(model: PreTrainedModel, config: Any) -> None:
             f"{name} has layers of kind {', '.join(sorted(odd))}, which ignore the mask that draft trees need; "
             f"supported kinds are {', '.join(sorted(_PLAIN_KINDS))}"
         )
+    if "local" in (getattr(config, "attention_layers", None) or ()):
+        raise UnsupportedModelError(
+            f"{name} has layers of local attention, whose window counts slots, not positions, so that they ignore "
+            "the mask that draft trees need"
+        )
     if getattr(config, "alibi", False) or config.model_type in ("bloom", "mpt"):
         raise UnsupportedModelError(
             f"{name} derives its position bias (ALiBi) from the slot, not from the position, so rows of different "

@@ -25,11 +25,22 @@ PROVEN = frozenset(
 )  # fmt: skip
 
 #: Largest difference that rounding explains, as a share of the logits' spread.
-_TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-2}
+_TOLERANCES = {torch.float64: 1e-5, torch.float32: 1e-2}
 #: In half precision a router may choose another expert at a near tie, so most of the nodes must agree, not all.
 _HALF_TOLERANCE, _HALF_QUANTILE = 0.2, 0.75
 
 _NEXT = 10
+
+#: What transformers' modules raise when they are handed a mask, a cache or positions that they do not expect.
+_MODULE_ERRORS = (
+    RuntimeError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    KeyError,
+    IndexError,
+    AssertionError,
+)
 
 
 class Trial(NamedTuple):
@@ -59,8 +70,7 @@ def require_equal(target: Target, model: PreTrainedModel) -> None:
     name = type(model).__name__
     try:
         differences = torch.cat([_differences(target, model, trial) for trial in _TRIALS])
-    # What transformers' modules raise when they are handed a mask, a cache or positions that they do not expect.
-    except (RuntimeError, TypeError, ValueError, AttributeError, KeyError, IndexError) as error:
+    except _MODULE_ERRORS as error:
         raise UnsupportedModelError(
             f"{name} cannot be run with ragged rows and draft trees: {type(error).__name__}: {error}"
         ) from error

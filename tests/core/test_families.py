@@ -209,6 +209,24 @@ REFUSED: dict[str, tuple[str, str, dict[str, Any], str]] = {
         {**_BART_LIKE, "attention_window": [16, 16]},
         "other logits",
     ),
+    "pegasus-x": (
+        "PegasusXForConditionalGeneration",
+        "PegasusXConfig",
+        {**_BART_LIKE, "max_position_embeddings": 256, "block_size": 16, "num_global_tokens": 4},
+        "places its positions",
+    ),
+    "fsmt": (
+        "FSMTForConditionalGeneration",
+        "FSMTConfig",
+        {**_BART_LIKE, "langs": ["en", "de"], "src_vocab_size": VOCAB, "tgt_vocab_size": VOCAB},
+        "cannot be run with ragged rows",
+    ),
+    "gpt-neo": (
+        "GPTNeoForCausalLM",
+        "GPTNeoConfig",
+        {"num_layers": 2, "num_heads": 4, "attention_types": [[["global", "local"], 1]]},
+        "local attention",
+    ),
     "bloom": ("BloomForCausalLM", "BloomConfig", {"n_head": 4}, "ALiBi"),
     "mpt": ("MptForCausalLM", "MptConfig", {"d_model": 32, "n_heads": 4, "n_layers": 2}, "ALiBi"),
 }
