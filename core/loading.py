@@ -5,6 +5,7 @@ Knows transformers' auto classes, devices and dtypes. Does not know drafting.
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,10 @@ from transformers import (
 
 from core.targets.base import Target
 from core.targets.cuda_graphs import use_cuda_graphs
+from core.targets.limits import settings_not_applied
 from core.targets.registry import target_for
+
+_LOG = logging.getLogger(__name__)
 
 DTYPES = {
     "float32": torch.float32,
@@ -76,12 +80,15 @@ def load(
     """Target and tokenizer of a local folder or hub id.
 
     `cuda_graphs=False` launches every kernel of a pass by itself, on a CUDA device too.
+    What the model's generation config asks for beyond plain decoding is not applied, and a warning names it.
     Raises ValueError (unknown device, dtype or path) and UnsupportedModelError (cannot be run exactly).
     """
     where = pick_device(device)
     model = load_model(name, where, pick_dtype(dtype, where))
     path, options = _resolve(name)
     target = target_for(model, is_int8=dtype == "int8")
+    if settings := settings_not_applied(model):
+        _LOG.warning("%s: its generation config asks for what is not applied: %s", name, ", ".join(settings))
     if where.type == "cuda" and cuda_graphs:
         use_cuda_graphs(target)
     return target, AutoTokenizer.from_pretrained(path, **options)

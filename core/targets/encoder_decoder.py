@@ -162,6 +162,10 @@ def decoder_start(model: PreTrainedModel) -> tuple[int, ...]:
         raise UnsupportedModelError(
             f"{type(model).__name__} names no decoder_start_token_id; set it in its generation config"
         )
+    if not isinstance(start, int):
+        raise UnsupportedModelError(
+            f"{type(model).__name__} names decoder_start_token_id={start}; name a single one in its generation config"
+        )
     forced = generation.forced_bos_token_id
     return (start,) if forced is None else (start, forced)
 

@@ -21,6 +21,19 @@ _LIMITS = (
     "max_decoder_position_embeddings",
 )
 _UNLIMITED = 1 << 30
+#: Settings of a generation config that change what is chosen, and at which value they do not.
+_IDLE_VALUES = {
+    "repetition_penalty": 1,
+    "encoder_repetition_penalty": 1,
+    "guidance_scale": 1,
+    "no_repeat_ngram_size": 0,
+    "encoder_no_repeat_ngram_size": 0,
+    "min_length": 0,
+    "min_new_tokens": 0,
+    "begin_suppress_tokens": None,
+    "sequence_bias": None,
+    "exponential_decay_length_penalty": None,
+}
 
 
 def context_length(config: Any) -> int:
@@ -57,11 +70,25 @@ def end_token_ids(model: PreTrainedModel) -> frozenset[int]:
 
 def suppressed_token_ids(model: PreTrainedModel) -> tuple[int, ...]:
     """Tokens that the generation config forbids everywhere: Marian's padding token, whose score is always 0 and
-    would often win. Forbidden words of several tokens are not looked at."""
+    would often win. Forbidden words of several tokens are not looked at, nor are ids that no token has."""
     generation = model.generation_config
     single = (word[0] for word in generation.bad_words_ids or () if len(word) == 1)
     banned = {*(generation.suppress_tokens or ()), *(set(single) - end_token_ids(model))}
-    return tuple(sorted(banned))
+    vocab_size = model.get_output_embeddings().weight.shape[0]
+    return tuple(sorted(token for token in banned if 0 <= token < vocab_size))
+
+
+def settings_not_applied(model: PreTrainedModel) -> list[str]:
+    """Settings of the generation config by which transformers' greedy decoding would choose other tokens than ours.
+
+    A forced end token is none of them: all it does is to end a text that the length limit cuts off.
+    """
+    generation = model.generation_config
+    values = {name: getattr(generation, name, None) for name in _IDLE_VALUES}
+    found = [f"{name}={value}" for name, value in values.items() if value and value != _IDLE_VALUES[name]]
+    if any(len(word) > 1 for word in generation.bad_words_ids or ()):
+        found.append("bad_words_ids of several tokens")
+    return found
 
 
 def require_plain_attention(model: PreTrainedModel, config: Any) -> None:

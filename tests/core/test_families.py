@@ -147,13 +147,20 @@ def test_tokens_that_the_generation_config_rules_out_are_never_written(family: s
 
     banned = sorted(set(written()))[:2]
     stock.generation_config.bad_words_ids = [[banned[0]], [PAD], [50, 51], [EOS]]
-    stock.generation_config.suppress_tokens = [banned[1]]
+    stock.generation_config.suppress_tokens = [banned[1], VOCAB, -1]
     expected = written()
     assert not set(banned) & set(expected)
     (completion,) = Engine(target_for(stock), word_tokenizer(), drafter).generate(
         [Request(prompt)], SamplingParams(max_new_tokens=20)
     )
     assert completion.token_ids == expected
+
+
+def test_several_start_tokens_are_refused() -> None:
+    stock = build("bart-stock")
+    stock.generation_config.decoder_start_token_id = [2, 17]
+    with pytest.raises(UnsupportedModelError, match=r"decoder_start_token_id=\[2, 17\]"):
+        target_for(stock)
 
 
 def tiny(

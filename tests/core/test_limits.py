@@ -10,7 +10,7 @@ import torch
 
 from core import Engine, Request, SamplingParams
 from core.budget import FixedBudget
-from core.loading import pick_device, pick_dtype
+from core.loading import load, pick_device, pick_dtype
 from tests.core.engines import KINDS, PROMPT, engine, tokens_of
 from tests.core.models import VOCAB, build, repetitive, target_of, word_tokenizer
 
@@ -179,3 +179,36 @@ def test_a_saved_model_is_loaded_and_writes_the_same(kind: str, tmp_path: Path) 
     )
     assert from_text.token_ids == from_ids.token_ids == direct.token_ids
     assert from_text.text == word_tokenizer().decode(direct.token_ids, skip_special_tokens=True)
+
+
+def test_settings_of_a_generation_config_that_are_not_applied_are_named_at_load(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = build("bart", torch.float32)
+    word_tokenizer().save_pretrained(tmp_path)
+    # What changes nothing, or only the last token of a text that is cut off.
+    model.generation_config.update(
+        repetition_penalty=1.0,
+        no_repeat_ngram_size=0,
+        min_length=0,
+        forced_eos_token_id=2,
+        bad_words_ids=[[7]],
+    )
+    model.save_pretrained(tmp_path)
+    load(tmp_path, "cpu")
+    assert not caplog.messages
+    model.generation_config.update(
+        repetition_penalty=1.2, no_repeat_ngram_size=3, bad_words_ids=[[7], [8, 9]]
+    )
+    model.save_pretrained(tmp_path)
+    load(tmp_path, "cpu")
+    (told,) = caplog.messages
+    assert "repetition_penalty=1.2, no_repeat_ngram_size=3, bad_words_ids of several tokens" in told
+
+
+@pytest.mark.parametrize("shipped", ["gec-small", "chat-small"])
+def test_the_shipped_models_ask_for_nothing_that_is_not_applied(
+    shipped: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    load(Path(__file__).parents[2] / "data" / "models" / shipped, "cpu")
+    assert not caplog.messages
