@@ -13,6 +13,7 @@ from .precision import has_bfloat16
 
 # Tables that are looked up row by row; an orthogonal step would move every row, seen or not.
 _LOOKED_UP = re.compile(r"shared|embed|lm_head|relative_attention_bias|wte|wpe")
+_KINDS = ("muon", "adamw")
 _A, _B, _C = 3.4445, -4.7750, 2.0315
 
 
@@ -72,6 +73,8 @@ def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Para
 
 def make_optimizers(model: nn.Module, kind: str, lr: float, embed_lr: float) -> list[torch.optim.Optimizer]:
     """The optimizers of a run: `muon` or `adamw` for the hidden matrices, and AdamW for the rest at `embed_lr`."""
+    if kind not in _KINDS:
+        raise ValueError(f"unknown optimizer {kind!r}; choose one of {', '.join(_KINDS)}")
     hidden, rest = split_parameters(model)
     adam: dict[str, Any] = {"betas": (0.9, 0.98), "eps": 1e-8, "fused": True}
     made: list[torch.optim.Optimizer] = []

@@ -111,6 +111,13 @@ class Trainer:
 
     def run(self, tick: Callable[[Trainer, float, float], None] | None = None) -> Progress:
         """Trains until the budget is spent, the steps are done, or the held-out loss stops falling."""
+        try:
+            self._train(tick)
+        finally:
+            self.objective.close()
+        return self.progress
+
+    def _train(self, tick: Callable[[Trainer, float, float], None] | None) -> None:
         progress, config = self.progress, self.config
         saved = exported = progress.seconds
         self.model.train()
@@ -139,8 +146,6 @@ class Trainer:
                 self.export(self.out / "export")
         self._pause(1.0)
         self.export(self.out / "export")
-        self.objective.close()
-        return progress
 
     def _note(self, mean: float, fraction: float, speed: float) -> None:
         p = self.progress
