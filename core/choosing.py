@@ -37,6 +37,10 @@ class Chooser:
     ) -> None:
         if rule not in RULES:
             raise ValueError(f"unknown verification {rule!r}; choose one of {', '.join(RULES)}")
+        if exact and rule != "exact":
+            raise ValueError(
+                f"exact=True looks again at tokens of the rule 'exact' alone; leave it out for {rule!r}"
+            )
         self.rule = rule
         self._target = target
         self._guards = exact

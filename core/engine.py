@@ -38,8 +38,9 @@ class Engine:
     """Decodes requests, in batches that rows join and leave at any step.
 
     `drafter` is a name from `core.drafters.names()`, made with `drafter_options`, or a `Drafter`; `verification` a
-    name from `core.verification.RULES`. `exact=True` looks again, with a pass of one token of that row alone, at
-    tokens whose two best scores lie closer than `near_tie_gap`. `max_rows` bounds the running batch.
+    name from `core.verification.RULES`. `exact=True`, for the rule `exact` alone, looks again, with a pass of one
+    token of that row alone, at tokens whose two best scores lie closer than `near_tie_gap`. `max_rows` bounds the
+    running batch.
 
     `prefix_rows` finished rows stay in the cache, the least recently used leaving first, each with the memory of
     a running one: a prompt that begins like one of them, or like a running one, takes that much over and reads

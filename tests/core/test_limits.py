@@ -147,6 +147,8 @@ def test_unknown_names_are_refused_with_the_choices(tmp_path: Path) -> None:
         Engine(target, word_tokenizer(), "psychic")
     with pytest.raises(ValueError, match=r"'lenient'.*exact.*typical"):
         Engine(target, word_tokenizer(), "none", verification="lenient")
+    with pytest.raises(ValueError, match=r"exact=True.*'typical'"):
+        Engine(target, word_tokenizer(), "none", verification="typical", exact=True)
     with pytest.raises(ValueError, match="max_rows=0"):
         Engine(target, word_tokenizer(), "none", max_rows=0)
     with pytest.raises(ValueError, match=r"'toaster'.*cpu"):
