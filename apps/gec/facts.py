@@ -11,17 +11,17 @@ import re
 from .typography import straight
 
 _CODE = re.compile(r"`[^`\n]+`")
-# Web and mail addresses, with and without their scheme.
+# Web and mail addresses, with and without their scheme; what is joined to one in front is a part of it.
 _ADDRESS = re.compile(
-    r"https?://\S+|\bwww\b\S*|\S+@\S+\.\S+|\b[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|edu|gov|info|io)\b\S*"
+    r"\S*\w+://\S+|\bwww\b\S*|\S+@\S+\.\S+|\b[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|edu|gov|info|io)\b\S*"
 )
 # "owner/project-name", "src/main.rs": what has another mark in it than strokes is hardly "and/or".
 _PATH = re.compile(r"\b(?=[\w/]*[-._]\w)\w[\w.-]*(?:/\w[\w.-]*)+")
 # Tags of HTML; commands of LaTeX, some with what they name.
 _MARKUP = re.compile(r"</?[A-Za-z][^<>\n]*>|\\(?:cite|ref|label|url|begin|end)\w*\{[^{}\n]*\}|\\[A-Za-z]+")
 _DIGITS = re.compile(r"\d+")
-# Marks of formulas, programs and Markdown.
-_SIGNS = frozenset("*#=+<>|~^\\{}@[]")
+# Marks of formulas, programs, placeholders ("%s") and Markdown.
+_SIGNS = frozenset("*#=+<>|~^\\{}@[]%$")
 # A capital behind a lower-case word or a comma begins a name, not a sentence; "I" is none.
 _NAMES = re.compile(r"(?<=[a-z,] )(?!I\b)[A-Z][\w-]*(?: [A-Z][\w-]*)*")
 # "cacheAsBitmap", "CityCenter", "max_rows", "fp32": whoever writes a word so means it.

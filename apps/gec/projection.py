@@ -55,7 +55,8 @@ def project(
 
     `open_start` and `open_end` say that no sentence begins or ends there, `is_english` that it is judged as English.
     """
-    output = one_line(output)
+    # The model reads straight quotation marks; curly ones come back from the source.
+    output = straight(one_line(output))
     if output == seen:
         return Projection(source)
     vocabulary = english() if is_english and english().doubts(seen, output) else None

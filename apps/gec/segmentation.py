@@ -28,7 +28,8 @@ _LINE = re.compile(r"([^\n\r\v\f\x85\u2028\u2029]*)(\r\n|[\n\r\v\f\x85\u2028\u20
 _MARKER = re.compile(r"(?:>|#{1,6}|[-*+•‣◦–—]|\(?\d{1,3}[.)]|\(?[a-z]\))(?=\s)")
 _FINAL_MARKS = ".!?…:;,\"'”’)]"
 _ROW = re.compile(r"\|.*\|")
-_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
+# Code within backticks on one line is no fence; an item's or a quotation's may be one.
+_FENCE = re.compile(r"(?:\s|>|[-*+](?=\s)|\d{1,3}[.)](?=\s))*(`{3,}(?=[^`]*$)|~{3,})")
 # Indented like Markdown's code, and what half of such lines hold if they are code: calls, columns, arrows, names.
 _INDENTED = re.compile(r"(?: {4}| {0,3}\t)")
 _CODE = re.compile(r"->|::|[={}|<>\u2500-\u257f]|\w\(|\w_\w|;\s*$|^\s*(?:\$|>>>) |[^\s.!?:] {2,}\S")

@@ -37,10 +37,14 @@ def load_docx(content: bytes, name: str) -> LoadedDocument:
             raise UnreadableFileError(f"it unpacks to {unpacked >> 20} MB, more than {MAX_UNPACKED >> 20} MB")
         document = Document(io.BytesIO(content))
         title = document.core_properties.title.strip()
+        return _read(document, title, name)
     except UnreadableFileError:
         raise
     except (zipfile.BadZipFile, OpcError, *DAMAGE) as error:
         raise UnreadableFileError(f"it is no readable .docx ({type(error).__name__}: {error})") from error
+
+
+def _read(document: Any, title: str, name: str) -> LoadedDocument:
     builder = DocumentBuilder()
     levels = _heading_levels(document)
     for block in _blocks(document.element.body):

@@ -11,8 +11,9 @@ from typing import Any
 
 from bs4 import BeautifulSoup, NavigableString, Tag
 from bs4.dammit import EncodingDetector
+from bs4.exceptions import ParserRejectedMarkup
 
-from .document import DocumentBuilder, LoadedDocument, UnreadableFileError
+from .document import DAMAGE, DocumentBuilder, LoadedDocument, UnreadableFileError
 from .text import decode
 
 # fmt: off
@@ -34,7 +35,12 @@ _PERMALINKS = " ¶#\N{LINK SYMBOL}"
 
 def load_html(content: bytes, name: str) -> LoadedDocument:
     """The title is `<title>`, else the first heading, else the file's name."""
-    soup = BeautifulSoup(_decoded(content), "html.parser")
+    try:
+        soup = BeautifulSoup(_decoded(content), "html.parser")
+    except UnreadableFileError:
+        raise
+    except (ParserRejectedMarkup, *DAMAGE) as error:
+        raise UnreadableFileError(f"it is no readable HTML ({type(error).__name__}: {error})") from error
     title = _collapsed(soup.title.get_text()) if soup.title else ""
     mains = soup.find_all("main") or soup.find_all(role="main")
     reader = _Reader()

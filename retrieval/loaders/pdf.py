@@ -11,7 +11,7 @@ import re
 from itertools import accumulate
 
 from pypdf import PdfReader
-from pypdf.errors import DependencyError, PyPdfError
+from pypdf.errors import DependencyError, DeprecationError, PyPdfError
 
 from .document import DAMAGE, LoadedDocument, Section, UnreadableFileError, storable
 
@@ -31,7 +31,7 @@ def load_pdf(content: bytes, name: str) -> LoadedDocument:
         raise
     except DependencyError as error:
         raise UnreadableFileError(f"it is encrypted ({error}); pip install 'echodraft[documents]'") from error
-    except (PyPdfError, *DAMAGE) as error:
+    except (PyPdfError, DeprecationError, *DAMAGE) as error:
         raise UnreadableFileError(f"it is no readable PDF ({type(error).__name__}: {error})") from error
     if not any(page.strip() for page in pages):
         raise UnreadableFileError("it has no text (scanned pages?); run text recognition over it first")

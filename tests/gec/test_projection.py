@@ -115,6 +115,10 @@ def test_figures_and_addresses_are_not_changed() -> None:
         ("Mail joe@mail.arc.gov for it", "Mail joe@mail.arc.com for it.", "Mail joe@mail.arc.gov for it."),
         ("We uses jimdo.com for it", "We use jimbo.com for it", "We use jimdo.com for it"),
         ("You types `git comit -m` here", "You type `git commit -m` here", "You type `git comit -m` here"),
+        ("It are (http://a.org/b)", "It is (.org/http://a.org/b)", "It is (http://a.org/b)"),
+        ("I has ftp://ftp.a.org/b", "I have for ftp://ftp.a.com/b", "I have for ftp://ftp.a.org/b"),
+        ("%s like it, %d time.", "% likes it, % times.", "%s likes it, %d times."),
+        ("She is 5'2 tal", "She is 5\u20322 tall", "She is 5'2 tall"),
         ("It cost 1,200 in total", "It costs 1,300 in total", "It costs 1,200 in total"),
     ],
 )  # fmt: skip

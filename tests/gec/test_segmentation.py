@@ -128,6 +128,12 @@ def test_code_that_is_set_off_by_its_indentation_is_no_text() -> None:
     assert found == ["Do this:", "A quotation, though.", "An item", "name -> value"]
 
 
+def test_fences_of_items_and_quotations_fence_and_code_within_a_line_does_not() -> None:
+    assert texts("- ```\n  a = b\n  ```\nOne.\n```\nc = d\n```\nTwo.") == ["One.", "Two."]
+    assert texts("> ```\n> a = b\n> ```\nOne.") == ["One."]
+    assert texts("```x``` is code.\nOne.\n```\nc = d\n```") == ["```x``` is code.", "One."]
+
+
 def test_a_fence_that_is_never_closed_fences_nothing() -> None:
     assert texts("One.\n```\nTwo.\n``` three\nFour.") == ["One.", "```", "Two.", "``` three", "Four."]
 

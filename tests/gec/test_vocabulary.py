@@ -62,6 +62,9 @@ def test_invented_words_and_mended_right_ones_are_refused(source: str, output: s
         ("He wanted going to goverment.", "He wanted to go to government."),
         ("A conection of many thirdworld problems.", "A connection of many third world problems."),
         ("She teached us.", "She taught us."),
+        ("Their are many people here.", "There are many people here."),
+        ("I think your right.", "I think you're right."),
+        ("He past the exam and was exited.", "He passed the exam and was excited."),
         ("She dont know.", "She doesn't know."),
         ("They wasnt here.", "They weren't here."),
         (

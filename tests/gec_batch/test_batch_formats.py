@@ -44,7 +44,13 @@ def test_bad_txt_lines_stay_as_they_were_and_are_listed_with_number_and_reason(c
     assert reasons[2] == "not UTF-8: byte 0xE9 at offset 3"
     assert reasons[3] == "too long: 40 characters, --max-chars is 20"
     assert reasons[4] == "refused by the corrector: REFUSE is refused"
-    assert reasons[5] == "the correction contains a line break"
+    assert reasons[5] == "the correction changes its line breaks"
+
+
+def test_txt_lines_with_carriage_returns_of_their_own_are_corrected(correct: Correct) -> None:
+    report, output = correct("in.txt", b"teh\rteh\r\r\nteh\n", "out.txt")
+    assert output.read_bytes() == b"the\rthe\r\r\nthe\n"
+    assert report.rejected == 0
 
 
 def test_a_job_without_bad_rows_leaves_no_rejects_file(correct: Correct) -> None:

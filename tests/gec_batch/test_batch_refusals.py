@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[2]
         ("in.parquet.gz", b"", "out.parquet", "does not end in a supported format"),
         ("in.txt", b"", "out.csv", "IN is .txt and OUT .csv: a job keeps the format; name OUT something.txt"),
         ("in.txt", b"", "in.txt", "IN and OUT are the same file"),
+        ("a.jsonl.rejects.jsonl", b"{}", "a.jsonl", "is a file that a job to"),
         ("in.txt", b"", "gone/out.txt", "does not exist; make it first: mkdir -p"),
         ("in.txt", "teh".encode("utf-16"), "out.txt", "is UTF-16; convert it first: iconv"),
         (

@@ -259,3 +259,27 @@ def test_other_kinds_of_file_are_named(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
     with pytest.raises(UnreadableFileError, match="is not a format that is read"):
         load(tmp_path / name)
+
+
+def test_a_rule_with_text_below_it_is_no_front_matter_either() -> None:
+    text = "---\n\n# Intro\n\nThe password is swordfish.\n\n---\n\n# Two\n\nMore."
+    found = headed(parse(text.encode(), "a.md"))
+    assert found[1:] == [("Intro", "The password is swordfish.\n\n---"), ("Two", "More.")]
+    assert parse(b"---\ntitle: A\nlayout: b\n---\nText.", "a.md").title == "A"
+    assert headed(parse(b"---\n---\nText.", "a.md")) == [("", "Text.")]
+
+
+@pytest.mark.parametrize("page", [b"<p>x <![foo[ here</p>", b"<meta charset=hex><p>x</p>"])
+def test_html_that_the_parser_rejects_is_named(page: bytes) -> None:
+    with pytest.raises(UnreadableFileError, match="no readable HTML"):
+        parse(page, "a.html")
+
+
+def test_docx_without_a_body_is_named() -> None:
+    made, bare = io.BytesIO(), io.BytesIO()
+    Document().save(made)
+    with zipfile.ZipFile(made) as whole, zipfile.ZipFile(bare, "w") as copy:
+        for name in whole.namelist():
+            copy.writestr(name, f"<w:document {WORD}/>" if name == "word/document.xml" else whole.read(name))
+    with pytest.raises(UnreadableFileError, match=r"no readable \.docx"):
+        parse(bare.getvalue(), "a.docx")

@@ -25,6 +25,11 @@ def check_paths(config: JobConfig) -> None:
         raise UsageError(f"OUT {config.output} is a folder; name a file in it")
     if config.output.exists() and config.output.samefile(config.input):
         raise UsageError(f"IN and OUT are the same file, {config.input}; name another OUT")
+    for own in (config.partial, config.rejects, config.journal, config.lock):
+        if own.exists() and own.samefile(config.input):
+            raise UsageError(
+                f"IN {config.input} is a file that a job to {config.output} writes; name another OUT"
+            )
     folder = config.output.parent
     if not folder.is_dir():
         raise UsageError(f"the folder {folder} of OUT does not exist; make it first: mkdir -p {folder}")

@@ -106,7 +106,7 @@ COMMON_VERBS = frozenset(VERB_FORMS) - _set("cut cost dream drink fight show set
     )
 )
 
-# Pairs that sound alike: a change inside one of them is a confusion, not a misspelling.
+# Words that sound or look alike: a change inside one of them is a confusion, not a misspelling.
 CONFUSED = (
     _set("their there they're"),
     _set("your you're"),
@@ -133,6 +133,14 @@ CONFUSED = (
     _set("council counsel"),
     _set("conscious conscience"),
     _set("formally formerly"),
+    _set("hear here"),
+    _set("write right"),
+    _set("exited excited"),
+    _set("loosing losing"),
+    _set("waist waste"),
+    _set("bare bear"),
+    _set("peace piece"),
+    _set("brake break"),
     _set("precede proceed"),
     _set("moral morale"),
     _set("perspective prospective"),

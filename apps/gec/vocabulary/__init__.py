@@ -17,6 +17,7 @@ from pathlib import Path
 from rapidfuzz.distance import DamerauLevenshtein
 
 from apps.gec.edits import Edit
+from apps.gec.edits.words import CONFUSED
 from apps.gec.typography import straight
 
 #: Made by `python -m apps.gec.training.words`; licence beside it.
@@ -83,7 +84,11 @@ class Vocabulary:
         """Whether `replacement` mends the words `lost`: no spelling and no ending of a word that is right, and no
         word of another by one that is not much like it, if it is strange or no question of grammar.
         Confused words ("desert", "dessert") are no matter of spelling, nor are forms ("teached", "taught")."""
-        if kind in ("SPELL", "MORPH"):
+        if any({*lost, straight(replacement).casefold()} <= group for group in CONFUSED):
+            return True
+        # "drafter" is no more of "draft": an agent's noun is no comparative.
+        is_shorn = kind == "ADJ:FORM" and any(word.startswith(replacement.casefold()) for word in lost)
+        if kind in ("SPELL", "MORPH") or is_shorn:
             return not any(map(self._is_sure, lost)) and all(_is_slip(word, replacement) for word in lost)
         is_free = kind.endswith(":INFL")
         return is_free or all(_is_slip(w, replacement) for w in lost if kind == "OTHER" or w not in self)
