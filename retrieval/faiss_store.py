@@ -167,9 +167,8 @@ class FaissStore(SimilaritySearch):
         no_more(kwargs)
         texts, stored, ids = self._named(texts, metadatas, ids)
         new = self._new_among(texts, stored, ids)
-        if new:
-            matrix = self._needed_embedding().embed_documents([texts[i] for i in new])
-            self._put([texts[i] for i in new], [stored[i] for i in new], matrix, [ids[i] for i in new])
+        vectors = dict(zip(new, self._embedded(texts, new), strict=True))
+        self._put_new(texts, stored, ids, vectors)
         return ids
 
     async def aadd_texts(
@@ -184,10 +183,9 @@ class FaissStore(SimilaritySearch):
         no_more(kwargs)
         texts, stored, ids = self._named(texts, metadatas, ids)
         new = await run_in_executor(None, self._new_among, texts, stored, ids)
-        if new:
-            matrix = await self._needed_embedding().aembed_documents([texts[i] for i in new])
-            chosen = [texts[i] for i in new], [stored[i] for i in new], matrix, [ids[i] for i in new]
-            await run_in_executor(None, self._put, *chosen)
+        matrix = await self._needed_embedding().aembed_documents([texts[i] for i in new]) if new else []
+        vectors = dict(zip(new, matrix, strict=True))
+        await run_in_executor(None, self._put_new, texts, stored, ids, vectors)
         return ids
 
     def upsert(self, documents: Sequence[Document], **kwargs: Any) -> list[str]:
@@ -234,6 +232,28 @@ class FaissStore(SimilaritySearch):
         last = {name: i for i, name in enumerate(ids)}
         return [i for name, i in last.items() if there.get(name) != (texts[i], stored[i])]
 
+    def _embedded(self, texts: list[str], chosen: list[int]) -> list[list[float]]:
+        return self._needed_embedding().embed_documents([texts[i] for i in chosen]) if chosen else []
+
+    def _put_new(
+        self, texts: list[str], stored: list[str], ids: list[str], vectors: dict[int, list[float]]
+    ) -> None:
+        """Write the passages that have vectors, and those that were there before the lock was taken and are no more:
+        another process, or this transaction, deleted or replaced them."""
+        if not ids:
+            return
+        with self._collection.change() as change:
+            last = {name: i for i, name in enumerate(ids)}
+            lost = [
+                i
+                for name, i in last.items()
+                if i not in vectors and not change.has(name, texts[i], stored[i])
+            ]
+            vectors = vectors | dict(zip(lost, self._embedded(texts, lost), strict=True))
+            chosen = sorted(vectors)
+            parts = [[part[i] for i in chosen] for part in (texts, stored, ids)]
+            self._put(parts[0], parts[1], [vectors[i] for i in chosen], parts[2])
+
     def _put(self, texts: list[str], stored: list[str], matrix: npt.ArrayLike, ids: list[str]) -> None:
         vectors = self.metric.prepared(matrix if len(texts) else [[]], None)
         if not texts:
@@ -249,7 +269,7 @@ class FaissStore(SimilaritySearch):
         """Delete by id, or everything where `ids` is None; ids that are not there do no harm. Returns True."""
         no_more(kwargs)
         with self._collection.change() as change:
-            for name in self.ids_by_position if ids is None else ids:
+            for name in change.passages.standing_ids() if ids is None else ids:
                 change.remove(name)
         return True
 

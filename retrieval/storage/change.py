@@ -56,6 +56,11 @@ class Change:
         self.count += 1
         self._touched()
 
+    def has(self, passage_id: str, text: str, metadata: str) -> bool:
+        """Whether this very passage stands, what this change did included."""
+        standing = self.passages.standing(passage_id)
+        return standing is not None and standing[2:4] == (metadata, text)
+
     def remove(self, passage_id: str) -> bool:
         """Remove a passage; False where there is none of that id."""
         standing = self.passages.standing(passage_id)

@@ -185,6 +185,10 @@ class PassageFile:
         found = self.one(f"{ROWS} WHERE id = ? AND died IS NULL", (passage_id,))
         return Row._make(found) if found else None
 
+    def standing_ids(self) -> list[str]:
+        """The ids of all rows that stand now, those of the generation being written included."""
+        return [name for (name,) in self.query("SELECT id FROM passages WHERE died IS NULL", ())]
+
     def insert(self, passage_id: str, metadata: str, text: str, vector: bytes, born: int) -> Row:
         sql = "INSERT INTO passages (id, born, metadata, text) VALUES (?, ?, ?, ?)"
         label = self.db.execute(sql, (passage_id, born, metadata, text)).lastrowid

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 import uuid
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -315,3 +316,31 @@ def test_many_threads_read_while_one_writes(opened: Opener) -> None:
         thread.join()
     assert not wrong
     assert len(store) == 16
+
+
+def test_what_a_transaction_took_away_can_be_added_again_in_it(opened: Opener) -> None:
+    store = opened(LetterCounts())
+    store.add_texts(["a"], ids=["1"])
+    with store.transaction():
+        store.delete(["1"])
+        store.add_texts(["a"], ids=["1"])
+    assert [d.page_content for d in store.get_by_ids(["1"])] == ["a"]
+    with store.transaction():
+        store.add_texts(["b"], ids=["1"])
+        store.add_texts(["a"], ids=["1"])
+    assert [d.page_content for d in store.get_by_ids(["1"])] == ["a"]
+    with store.transaction():
+        store.add_texts(["c"], ids=["2"])
+        store.delete()
+    assert len(store) == 0
+
+
+def test_what_another_process_took_away_is_added_again(tmp_path: Path) -> None:
+    first = FaissStore(LetterCounts(), tmp_path)
+    first.add_texts(["a", "b"], ids=["1", "2"])
+    second = FaissStore(LetterCounts(), tmp_path)
+    first.delete(["1"])
+    first.add_texts(["c"], ids=["2"])
+    second.add_texts(["a", "b"], ids=["1", "2"])
+    first.reload()
+    assert [d.page_content for d in first.get_by_ids(["1", "2"])] == ["a", "b"]

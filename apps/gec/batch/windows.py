@@ -76,6 +76,6 @@ def _settled(row: Row, outcome: Corrected | Refusal, holds_line_breaks: bool) ->
     if isinstance(outcome, Refusal):
         return Done(row, None, f"refused by the corrector: {outcome.reason}")
     text = outcome.text
-    if not holds_line_breaks and any(text.count(end) != row.text.count(end) for end in "\n\r"):
+    if not holds_line_breaks and any(text.count(c) != (row.text or "").count(c) for c in "\n\r"):
         return Done(row, None, "the correction changes its line breaks")
     return Done(row, text)
