@@ -339,6 +339,7 @@ def test_what_another_process_took_away_is_added_again(tmp_path: Path) -> None:
     first = FaissStore(LetterCounts(), tmp_path)
     first.add_texts(["a", "b"], ids=["1", "2"])
     second = FaissStore(LetterCounts(), tmp_path)
+    assert len(second) == 2  # what it knows from now on
     first.delete(["1"])
     first.add_texts(["c"], ids=["2"])
     second.add_texts(["a", "b"], ids=["1", "2"])
