@@ -13,7 +13,7 @@ from .typography import straight
 _CODE = re.compile(r"`[^`\n]+`")
 # Web and mail addresses, with and without their scheme; what is joined to one in front is a part of it.
 _ADDRESS = re.compile(
-    r"\S*\w+://\S+|\bwww\b\S*|\S+@\S+\.\S+|\b[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|edu|gov|info|io)\b\S*"
+    r"(?<!\S)\S*?://\S+|\bwww\b\S*|\S+@\S+\.\S+|\b[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|edu|gov|info|io)\b\S*"
 )
 # "owner/project-name", "src/main.rs": what has another mark in it than strokes is hardly "and/or".
 _PATH = re.compile(r"\b(?=[\w/]*[-._]\w)\w[\w.-]*(?:/\w[\w.-]*)+")

@@ -29,7 +29,7 @@ PACKED = {".pdf", ".docx"}  # pictures and fonts are in these
 MAX_TEXT_BYTES = 50 << 20
 MAX_PACKED_BYTES = 500 << 20
 # Raised with what a change of a loader or of the chunker changes, so that indexes read their files again.
-LOADERS_VERSION = 1
+LOADERS_VERSION = 2
 
 __all__ = [
     "LOADERS",

@@ -14,10 +14,8 @@ from markdown_it.token import Token
 from .document import LoadedDocument, sections
 from .text import decode
 
-# It is empty or begins with "name:" (or a comment); a rule with text below it is none.
-_FRONT_MATTER = re.compile(
-    r"\A---[ \t]*\n(?:(?=#|[\w-]+:(?:\s|$))(.*?\n))?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL
-)
+# It is empty or begins with "name:"; a rule with text or a heading below it is none.
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?:(?=[\w-]+:\s)(.*?\n))?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _TITLE_LINE = re.compile(r"^title:[ \t]*(.+?)[ \t]*$", re.MULTILINE | re.IGNORECASE)
 
 

@@ -265,6 +265,7 @@ def test_a_rule_with_text_below_it_is_no_front_matter_either() -> None:
     text = "---\n\n# Intro\n\nThe password is swordfish.\n\n---\n\n# Two\n\nMore."
     found = headed(parse(text.encode(), "a.md"))
     assert found[1:] == [("Intro", "The password is swordfish.\n\n---"), ("Two", "More.")]
+    assert "Lost?" in headed(parse(b"---\n# One\n\nLost?\n\n---\n\nMore.", "a.md"))[1][1]
     assert parse(b"---\ntitle: A\nlayout: b\n---\nText.", "a.md").title == "A"
     assert headed(parse(b"---\n---\nText.", "a.md")) == [("", "Text.")]
 
