@@ -79,7 +79,7 @@ class Library:
             return []
         searcher = self.index.retriever(k)
         assert isinstance(searcher, HybridRetriever | Bm25Index)
-        documents = [document for document, _ in searcher.search(query, k)]
+        documents = self._present([document for document, _ in searcher.search(query, k)])
         shares = [self._share(query, document.page_content) for document in documents]
         scores = self._cosines(query, documents) if self.has_vectors else shares
         return [
@@ -87,6 +87,14 @@ class Library:
             for document, score, share in zip(documents, scores, shares, strict=True)
             if score >= self.min_score or (self._is_default and share >= SURE_SHARE)
         ]
+
+    def _present(self, documents: list[Document]) -> list[Document]:
+        """Those that the vectors have too: words are written later, and a kill or another process comes between."""
+        store = self.index.vectors
+        if store is None:
+            return documents
+        have = {found.id for found in store.get_by_ids([document.id or "" for document in documents])}
+        return [document for document in documents if document.id in have]
 
     def _cosines(self, query: str, documents: Sequence[Document]) -> list[float]:
         store, embeddings = self.index.vectors, self.index.embeddings

@@ -70,6 +70,30 @@ def test_a_passage_is_found_with_its_place_and_a_score_that_means_something(
     assert "2 passages of 1 documents, searched by words" in library.description
 
 
+def test_an_indexing_that_was_killed_between_vectors_and_words_leaves_questions_answered(
+    documents: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the words still have and the vectors no more is left out; the next indexing completes it."""
+    index = DocumentIndex(tmp_path / "index", HashedWords())
+    index.index([documents])
+    (documents / "guide.md").write_text(GUIDE.replace("hunt", "catch mice"), encoding="utf-8")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("retrieval.searches.Bm25Index.from_documents", killed)
+        with pytest.raises(KeyboardInterrupt):
+            index.index([documents])
+    index.close()
+    library = Library(DocumentIndex.open(tmp_path / "index", HashedWords()), min_score=-1)
+    found = library.find("cats hunt at dawn", 4)
+    assert "catch mice" in " ".join(source.text for source in found)
+    assert all("hunt" not in source.text for source in found)
+    library.index.index([documents])
+    assert "catch mice" in library.find("cats catch mice at dawn", 1)[0].text
+
+
 def test_nothing_is_found_for_what_the_documents_do_not_tell(documents: Path, tmp_path: Path) -> None:
     library = by_words(tmp_path / "index", documents)
     assert library.find("Who discovered radium in Paris?", 3) == []
