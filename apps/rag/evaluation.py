@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from apps.gold_answers import gold_answers
+
 from . import scoring
 from .answering import Answer, Answerer
 from .sources import Source
@@ -55,7 +57,7 @@ def _item(line: str, place: str) -> Item:
         passages = fields.get("passages")
         return Item(
             _string(question),
-            tuple(_string(answer) for answer in ([answers] if isinstance(answers, str) else answers)),
+            gold_answers(answers),
             (gold,) if isinstance(gold, str) else tuple(_string(one) for one in gold),
             None if passages is None else tuple(_passage(one) for one in passages),
         )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from apps.gold_answers import gold_answers
 from core import SamplingParams
 
 from .retrieval_lm import RetrievalLM
@@ -31,7 +32,8 @@ class Item:
 def read_items(path: Path, limit: int | None = None) -> list[Item]:
     """The first questions of a file. Raises ValueError, naming the line, for one that is not in the format."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # Not splitlines: a JSON text may hold other line separators as they are.
+        lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"the questions cannot be read: {error}") from error
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()][:limit]
@@ -43,13 +45,12 @@ def read_items(path: Path, limit: int | None = None) -> list[Item]:
 def _item(line: str, place: str) -> Item:
     try:
         fields = json.loads(line)
-        question, answers = fields["question"], fields["answers"]
+        question, answers = fields["question"], gold_answers(fields["answers"])
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f'{place} is no JSON object with "question" and "answers": {error}') from error
-    golds = [answers] if isinstance(answers, str) else answers
-    if not isinstance(question, str) or not all(isinstance(gold, str) for gold in golds):
-        raise ValueError(f"{place}: question must be a string, answers strings")
-    return Item(question, tuple(golds))
+    if not isinstance(question, str):
+        raise ValueError(f"{place}: question must be a string")
+    return Item(question, answers)
 
 
 @dataclass
