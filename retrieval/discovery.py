@@ -67,13 +67,15 @@ def _below(root: Path, seen: set[tuple[int, int]]) -> Iterator[tuple[Path, str]]
             if (identity := _identity(folder)) in seen:
                 continue
             seen.add(identity)
-            entries = sorted(folder.iterdir())
+            shown = [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith(".")]
+            # A folder may let its names be listed and none of them be looked at.
+            kinds = [(entry, entry.is_dir()) for entry in shown]
+            files = [(entry, _refusal(entry)) for entry, is_folder in kinds if not is_folder]
         except OSError as error:
             yield folder, f"cannot be listed ({error.strerror})"
             continue
-        shown = [entry for entry in entries if not entry.name.startswith(".")]
-        waiting += reversed([entry for entry in shown if entry.is_dir()])
-        yield from ((entry, _refusal(entry)) for entry in shown if not entry.is_dir())
+        waiting += reversed([entry for entry, is_folder in kinds if is_folder])
+        yield from files
 
 
 def _refusal(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -195,6 +196,28 @@ def test_what_cannot_be_read_is_reported_and_the_rest_is_indexed(index: Document
         assert "(.png)" in reasons["photo.png"]
     (docs / "latin.txt").write_text("café", encoding="utf-8")
     assert index.index([docs]).added == 1
+
+
+def test_a_folder_whose_entries_may_not_be_looked_at_is_reported(
+    index: DocumentIndex, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its names may be listed, as where it has the right to be read but not to be entered."""
+    locked = docs / "locked"
+    locked.mkdir()
+    (locked / "secret.txt").write_text("secret")
+    is_dir = Path.is_dir
+
+    def refused(path: Path) -> bool:
+        if path.parent == locked:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return is_dir(path)
+
+    monkeypatch.setattr(Path, "is_dir", refused)
+    summary = index.index([docs])
+    assert summary.files == 3
+    assert [(one.path, one.reason) for one in summary.skipped] == [
+        (str(locked), "cannot be listed (Permission denied)")
+    ]
 
 
 def test_a_file_that_has_become_unreadable_leaves_the_index(index: DocumentIndex, docs: Path) -> None:
