@@ -198,6 +198,31 @@ def test_approximate_indexes_are_kept_on_disk_and_answer_alike_in_batches(tmp_pa
     assert sum(i in found.labels for i, found in enumerate(together)) >= 3
 
 
+def test_a_datastore_that_is_written_again_serves_its_readers_on(tmp_path: Path) -> None:
+    """And one that cannot be written, or not wholly, leaves what is there."""
+    keys = np.random.default_rng(0).normal(size=(300, 8))
+    before = Datastore.write(tmp_path, [(keys, np.arange(300))], 300)
+    with pytest.raises(ValueError, match="cannot train ivfpq"):
+        Datastore.write(tmp_path, [(keys, np.arange(300))], 300, index="ivfpq")
+    with pytest.raises(ValueError, match="count them again"):
+        Datastore.write(tmp_path, [(keys[:5], np.arange(5))], 300)
+    assert len(Datastore(tmp_path)) == 300
+    after = Datastore.write(tmp_path, [(keys[:10], np.arange(10))], 10)
+    (neighbours,) = before.search(keys[200:201].astype(np.float32), 1)
+    assert (neighbours.tokens.tolist(), len(after)) == ([200], 10)
+    assert {file.name for file in tmp_path.iterdir()} == {"datastore.json", "keys.npy", "tokens.npy"}
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"no array", b"\x93NUMPY\x01\x00"])
+def test_a_damaged_datastore_is_named(tmp_path: Path, damage: bytes | None) -> None:
+    Datastore.write(tmp_path, [(np.ones((3, 4)), np.arange(3))], 3)
+    (tmp_path / "keys.npy").unlink()
+    if damage is not None:
+        (tmp_path / "keys.npy").write_bytes(damage)
+    with pytest.raises(ValueError, match=r"keys\.npy"):
+        Datastore(tmp_path)
+
+
 def test_what_cannot_be_a_datastore_is_refused(tmp_path: Path, datastore: Datastore) -> None:
     with pytest.raises(ValueError, match="holds no datastore"):
         Datastore(tmp_path)

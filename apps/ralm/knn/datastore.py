@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Self
 
 import numpy as np
@@ -52,8 +53,8 @@ class Datastore:
             raise ValueError(f"{self.folder} holds no datastore; build one first")
         manifest = read_sealed(self.folder / MANIFEST, FORMAT)
         self.kind = str(manifest["index"])
-        self.keys = np.load(self.folder / KEYS, mmap_mode="r", allow_pickle=False)
-        self.tokens = np.load(self.folder / TOKENS, mmap_mode="r", allow_pickle=False)
+        self.keys = _mapped(self.folder / KEYS)
+        self.tokens = _mapped(self.folder / TOKENS)
         if self.keys.shape != (manifest["count"], manifest["dimension"]) or len(self.tokens) != len(
             self.keys
         ):
@@ -76,22 +77,26 @@ class Datastore:
     ) -> Self:
         """Write `count` entries, given as blocks of (keys [m, D], tokens [m]), and open what was written.
 
-        The manifest comes last: a folder without one is no datastore, whatever else lies there.
-        Raises ValueError for an unknown index, no entries, or other than `count` of them.
+        What lies there already is replaced at the end, file by file: whoever reads it goes on with what was read. The
+        manifest comes last: a folder without one is no datastore, whatever else lies there.
+        Raises ValueError for an unknown index, no entries, too few to train it, or other than `count` of them.
         """
         if index not in KINDS:
             raise ValueError(f"index {index!r} is unknown; choose one of {', '.join(KINDS)}")
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / MANIFEST).unlink(missing_ok=True)
-        keys = _write_entries(folder, blocks, count)
         config = config or IndexConfig()
         if index == "ivfpq" and count < config.train_at:
             raise ValueError(
                 f"{count} entries cannot train ivfpq, which needs {config.train_at}; use flat or hnsw"
             )
-        if index != "flat":
-            _filled(index, keys, config).write(folder / INDEX)
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix="unfinished-", dir=folder) as unfinished:
+            keys = _write_entries(Path(unfinished), blocks, count)
+            if index != "flat":
+                _filled(index, keys, config).write(Path(unfinished) / INDEX)
+            (folder / MANIFEST).unlink(missing_ok=True)
+            for file in Path(unfinished).iterdir():
+                file.replace(folder / file.name)
         about = {"index": index, "count": count, "dimension": int(keys.shape[1])}
         write_sealed(folder / MANIFEST, {"format": FORMAT, **about})
         return cls(folder, config)
@@ -119,6 +124,13 @@ class Datastore:
         distances = _METRIC.scores(query, self.keys[labels].astype(np.float32))
         order = np.lexsort((labels, distances))[:k]
         return Neighbours(labels[order], self.tokens[labels[order]], distances[order])
+
+
+def _mapped(path: Path) -> np.ndarray:
+    try:
+        return np.asanyarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    except (OSError, ValueError, EOFError) as error:
+        raise broken(path, f"cannot be read ({error})") from error
 
 
 def _write_entries(
