@@ -24,7 +24,11 @@ ABSTENTION = "Nothing in the documents answers this."
 CHAT_MARKERS = ("<|system|>", "<|user|>", "<|assistant|>", "<|end|>")
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
-    "{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}"
+    "{% set parts = message['content'].split('\n\nQuestion: ') %}"
+    "{% set passages = parts[:-1] | join('\n\nQuestion: ') %}"
+    "{% set asked = 'Question: ' + parts[-1] + '\n\n' + passages + '\n' %}"
+    "{% set content = asked if parts | length > 1 else message['content'] %}"
+    "{{ '<|' + message['role'] + '|>' + content + '<|end|>' }}"
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
 )

@@ -74,6 +74,23 @@ def test_a_sentence_that_says_the_same_words_twice_is_quoted_as_it_stands(
     assert _asked([question], [RIVERS, passage, BEES], "none") == [quoted(sentence, 2)]
 
 
+def test_the_full_stop_of_an_abbreviation_ends_no_sentence() -> None:
+    """Nor that of an initial: the sentence is found and quoted whole."""
+    told = "The first ship, No. 1 of its line, was drawn by Mr. J. K. Falk of St. Helena in 1820."
+    ships = Passage("Ships", f"Ships are made of oak. {told} It sank.")
+    assert _asked(["who drew the first ship of the line"], [RIVERS, ships, BEES], "none") == [quoted(told, 2)]
+
+
+def test_the_end_of_a_long_passage_is_cited_with_its_number() -> None:
+    """Three hundred tokens behind it, with short passages before."""
+    long = " ".join(
+        f"The {word} yard has {k} gates made of oak." for k, word in enumerate(["north", "south"] * 14)
+    )
+    told = "A lighthouse of granite stands behind the harbour."
+    passages = [RIVERS, BEES, Passage("Yards", f"{long} {told}"), Passage("Songs", "It was sung by a man.")]
+    assert _asked(["where is the granite lighthouse"], passages, "none") == [quoted(told, 3)]
+
+
 def test_the_title_of_a_passage_alone_is_answered_from_it() -> None:
     """Not with an empty answer."""
     hotels = Passage("Crowne Plaza", "It forms part of a group of brands. It operates in 52 countries.")

@@ -7,7 +7,7 @@ import copy
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from apps.rag.prompts import CHAT_TEMPLATE
+from apps.rag.prompts import CHAT_TEMPLATE, Passage, numbered
 from apps.rag.templates import PLAIN_STOP, merged, prompt_ids, render
 from tests.core.models import BOS, byte_tokenizer
 
@@ -72,3 +72,13 @@ def test_options_and_tools_reach_the_template() -> None:
 def test_merging_loses_no_words() -> None:
     turns = merged([*ASKED, {"role": "system", "content": "Last."}], keep_system=False)
     assert turns == [{"role": "user", "content": "Be short.\n\nWhy?\n\nLast."}]
+
+
+def test_the_template_of_chat_small_asks_before_it_shows_the_passages() -> None:
+    """Also where a passage has such a line itself; a question without passages stays as it is."""
+    passages = [Passage("Forms", "First line."), Passage("More", "A\n\nQuestion: of the form.")]
+    turn = {"role": "user", "content": numbered(passages) + "\n\nQuestion: Why?"}
+    text = render(tokenizer(CHAT_TEMPLATE), [turn])
+    assert text == f"<|user|>Question: Why?\n\n{numbered(passages)}\n<|end|><|assistant|>"
+    alone = [{"role": "user", "content": "Question: Why?"}]
+    assert render(tokenizer(CHAT_TEMPLATE), alone) == "<|user|>Question: Why?<|end|><|assistant|>"

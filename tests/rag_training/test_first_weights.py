@@ -19,7 +19,7 @@ from apps.rag.training.pointing import Pointed, attention, heard, pointing_loss
 from apps.rag.training.rows import Renderer, conversation_row
 from apps.rag.training.stream import Stream
 from apps.rag.training.token_weights import token_weights
-from apps.rag.training.tokenizer import END_TOKEN, PAD, train_tokenizer, wrap
+from apps.rag.training.tokenizer import END_TOKEN, PAD, SYSTEM, train_tokenizer, wrap
 from tests.rag_training.library import TEXTS, TOKENIZER, library
 
 
@@ -42,29 +42,31 @@ def test_a_fresh_model_copies(fresh: Any) -> None:
     """From the first step a head of the last layer looks behind the place where the last two tokens stood."""
     torch.manual_seed(0)
     once = torch.randint(300, 420, (2, 60))
-    ids = torch.cat((once, once), dim=1)
-    places = torch.arange(70, 119)
+    # As every conversation, with the token where heads look that find nothing.
+    ids = torch.cat((torch.full((2, 1), SYSTEM), once, once), dim=1)
+    places = torch.arange(71, 120)
     found = _looks(fresh, TOKEN_HEAD, ids, places)
     assert found[torch.arange(len(places)), places - 59].mean() > 0.8
 
 
 def test_a_fresh_model_finds_the_words_of_the_question(fresh: Any) -> None:
-    """Before any training, a word of the question looks behind the place where it stands in the passages."""
+    """Before any training, behind a word of the passages a head looks where the question has it."""
     passages = [Passage("T", TEXTS[k]) for k in (0, 1, 3)]
     question = "carry grain river summer hive cotton loom weaves threads queen care Budapest produced"
     text = TOKENIZER.apply_chat_template(
         answer_messages(question, passages), tokenize=False, add_generation_prompt=True
     )
     ids = TOKENIZER(text, add_special_tokens=False)["input_ids"]
-    begin = len(ids) - len(TOKENIZER(text[text.index(question) :], add_special_tokens=False)["input_ids"])
+    begin = len(TOKENIZER(text[: text.index("[1] T")], add_special_tokens=False)["input_ids"])
+    asked = ids.index(TOKENIZER("Question", add_special_tokens=False)["input_ids"][0])
     twice = [
-        token for token in dict.fromkeys(ids[begin:-2]) if ids.count(token) == 2 and token in ids[:begin]
+        token for token in dict.fromkeys(ids[begin:-2]) if ids.count(token) == 2 and token in ids[asked:begin]
     ]
     assert len(twice) >= 5
-    places = torch.tensor([ids.index(token, begin) for token in twice])
-    # Most of it rests on the very first token, where there is nothing.
-    found = _looks(fresh, (3, 0), torch.tensor([ids]), places)[:, 1:].argmax(-1).tolist()
-    right = sum(place == ids.index(token) for place, token in zip(found, twice, strict=True))
+    places = torch.tensor([ids.index(token, begin) + 1 for token in twice])
+    # Some of it rests on the very first token, where there is nothing.
+    found = _looks(fresh, (2, 3), torch.tensor([ids]), places)[:, 1:].argmax(-1) + 1
+    right = sum(place == ids.index(token) for place, token in zip(found.tolist(), twice, strict=True))
     assert right > 0.7 * len(twice)
 
 
@@ -75,7 +77,7 @@ def _names(model: Any, passages: list[Passage], words: list[str]) -> torch.Tenso
     ends = [end for _, end in found["offset_mapping"]]
     with torch.no_grad(), heard(model, (3,)) as inputs:
         model.model(torch.tensor([found["input_ids"]]), use_cache=False)
-    places = [ends.index(text.index(word) + len(word)) for word in words]
+    places = [ends.index(text.rindex(word) + len(word)) for word in words]
     names = inputs[3][0, places] @ Stream().name.T
     return names / names.norm(dim=1, keepdim=True)
 
@@ -143,7 +145,7 @@ def _mass(model: Any, passages: list[Passage], question: str) -> list[float]:
     begins = torch.tensor([begin for begin, _ in found["offset_mapping"]])
     last = torch.tensor([len(begins) - 1])
     looks = _looks(model, SENTENCE_HEAD, torch.tensor([found["input_ids"]]), last)[0]
-    spans = [(text.index(p.text), len(p.text)) for p in passages] + [(text.rindex("Question"), len(text))]
+    spans = [(text.index(p.text), len(p.text)) for p in passages] + [(text.index("Question"), len(question))]
     return [float(looks[(begins >= at) & (begins < at + size)].sum()) for at, size in spans]
 
 

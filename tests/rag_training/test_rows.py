@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -74,8 +75,16 @@ def test_pointers_name_where_a_quotation_stands(width: int) -> None:
 
 
 def test_a_question_sees_no_other_question_of_its_row() -> None:
-    """What a model says in a branch is what it says to the passages and that question alone."""
-    row = conversation_row(library(), Renderer(TOKENIZER), 512, Random(4), PAD, False)
+    """What a model says in a branch is what it says to the passages and that question alone.
+
+    In a template that puts the passages first, as those of others do.
+    """
+    tokenizer = deepcopy(TOKENIZER)
+    tokenizer.chat_template = (
+        "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content + '<|end|>' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
+    )
+    row = conversation_row(library(), Renderer(tokenizer), 512, Random(4), PAD, False)
     assert row is not None
     batch = make_batch(row.ids[None], row.places[None], row.weights[None], row.pointers[None])
     model = tiny().eval()

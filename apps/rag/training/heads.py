@@ -9,6 +9,9 @@ import torch
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM
 
+# The pair of dimensions that turns least.
+_STILL = 63
+
 
 class Heads:
     """Writes the first weights of single heads and inner units."""
@@ -42,6 +45,18 @@ class Heads:
         keys[places] = key
         queries[places] = torch.cos(angles)[:, None] * query
         queries[places + self.size // 2] = -torch.sin(angles)[:, None] * query
+
+    def nearest(self, layer: int, head: int, pairs: range, query: Tensor, key: Tensor) -> None:
+        """A head drawn to the nearest of what `key` reads, and to nothing else.
+
+        The slower a rotation, the more it counts: so what it is drawn by falls evenly with the distance, where equal
+        rotations would rise again. One that hardly turns keeps it above nothing.
+        """
+        self.looks(layer, head, [*pairs, _STILL], query, key, 0.0)
+        slowness = torch.tensor([self.angle(pair) ** -0.8 for pair in pairs])
+        queries = self.rows(self.layers[layer].self_attn.q_proj, head)
+        queries[list(pairs)] *= (slowness / slowness.mean())[:, None]
+        queries[_STILL] *= len(pairs) / 2
 
     def matches(self, layer: int, head: int, pairs: slice, query: Tensor, key: Tensor, gain: float) -> None:
         """A head that looks where what `key` reads is what `query` reads here, by the slow rotations."""

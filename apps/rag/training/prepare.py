@@ -11,7 +11,6 @@ from apps.rag.prompts import ABSTENTION, INSTRUCTION
 
 from .documents import SHARES, load_documents, need_data, pack_documents
 from .qa_sets import load_qa
-from .questions import FUNCTION_WORDS
 from .tokenizer import train_tokenizer, wrap
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def _texts(data: Path, folder: Path) -> Iterator[str]:
 
 def _read_weights(data: Path, folder: Path, tokenizer: Any) -> Tensor:
     """Weights of the tokens `[V]`, counted over all passages and questions; function words weigh -1."""
-    from .token_weights import token_weights
+    from .token_weights import are_mute, token_weights
 
     texts = [d.text for kind in load_documents(folder).values() for d in kind]
     for kind in load_qa(data, held=False).values():
@@ -48,9 +47,7 @@ def _read_weights(data: Path, folder: Path, tokenizer: Any) -> Tensor:
     rows = [row.ids for row in tokenizer.encode_batch(texts, add_special_tokens=False)]
     size = tokenizer.get_vocab_size()
     weights = token_weights(rows, size)
-    words = [(tokenizer.id_to_token(k) or "").lstrip("Ġ") for k in range(size)]
-    weights[[word.lower() in FUNCTION_WORDS or not word.isalnum() for word in words]] = -1.0
-    return weights
+    return weights.masked_fill(are_mute([tokenizer.id_to_token(k) for k in range(size)]), -1.0)
 
 
 def prepare(data: Path, out: Path, vocab_size: int) -> None:

@@ -5,7 +5,8 @@ conversations those are the tokens of answers, in plain text some of all. Every 
 quotes.
 
 The chat asks one question at a time. So a row reads its passages once, and each of its questions is a branch of its own
-that sees the passages and no other question, in place and in attention (as a draft tree does).
+that sees the passages and no other question, in place and in attention (as a draft tree does). Where the template puts
+the question before the passages, as chat-small's does, a row has one question.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class Renderer:
                 break
             if not out.ids:
                 out.ids, out.weights = read.ids[:shared], [0] * shared
-            # A tokenizer that joins the end of the passages with the question gives this question no place here.
+            # A template that asks first, or a tokenizer that joins passages and question, gives it no place here.
             if read.ids[:shared] != out.ids[:shared]:
                 continue
             out.pointers.append((begin + len(asks) - 1, *read.quotation(turn, answer), begin))

@@ -7,11 +7,11 @@ import torch
 from .first_embeddings import MATCH, OWN, REST
 
 #: Widths of a sentence's name, of a passage's number as it is found, and of what an answer keeps of the name.
-NAME, NUMBER, KEPT = 60, 16, 29
+NAME, NUMBER, KEPT = 60, 16, 28
 # Sizes of all parts, in order.
 _SIZES = (
-    *(REST, MATCH, OWN, MATCH, 32, 32, 9, 4, 32, 32, 19, 32),
-    *(NAME, NAME, NUMBER, 4, 4, 4, NAME + NUMBER, KEPT, 32, 32),
+    *(REST, MATCH, OWN, MATCH, 32, 32, 10, 4, 32, 32, 32, 32),
+    *(NAME, NAME, 1, 1, 1, 1, 4, 4, 4, KEPT, 32, 32, 1, 74),
 )
 #: Width of the hidden state.
 WIDTH = sum(_SIZES)
@@ -28,8 +28,12 @@ class Stream:
         #: Match readings of the tokens before; flags for three tokens of a beginning, and the number of a passage.
         self.back, self.flags = parts[3:7], parts[7]
         self.first, self.second, self.before, self.number, self.mixed, self.name = parts[8:14]
-        #: The number of the passage, only where its title stands.
-        self.titled = parts[14]
+        #: Of the word before: whether the question has it, and whether its sentence had it before.
+        self.hit, self.again = parts[14][0], parts[15][0]
+        #: What the question finds in the sentence so far, and in the title of its passage.
+        self.sum, self.title = parts[16][0], parts[17][0]
         #: Place in the text, that of the sentence's beginning, place in the sentence: by two clocks, cosine and sine.
-        self.place, self.start, self.offset = parts[15:18]
-        self.found, self.chosen, self.say, self.cite = parts[18:]
+        self.place, self.start, self.offset = parts[18:21]
+        self.chosen, self.say, self.cite = parts[21:24]
+        #: What the question could find at most.
+        self.total = parts[24][0]

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from .questions import FUNCTION_WORDS
+
 # A token in a third of all texts weighs nothing, one in a thousandth of them all that it can (natural logarithms).
 _COMMON, _RARE = 1.0, 6.0
 
@@ -18,3 +20,9 @@ def token_weights(texts: Sequence[list[int]], size: int) -> Tensor:
         counts[list(set(ids))] += 1
     rarity = (len(texts) / counts.clamp(min=1.0)).log()
     return ((rarity - _COMMON) / (_RARE - _COMMON)).clamp(0.0, 1.0)
+
+
+def are_mute(vocabulary: Sequence[str | None]) -> Tensor:
+    """Which tokens tell nothing of what a text is about `[V]`: function words, and all that is no word."""
+    words = [(token or "").lstrip("Ġ") for token in vocabulary]
+    return torch.tensor([word.lower() in FUNCTION_WORDS or not word.isalnum() for word in words])
