@@ -9,10 +9,11 @@ training would find (Olsson et al. 2022, "In-context Learning and Induction Head
    that the inner units of layers 1 and 2 make names, of equal length and hardly alike even where sentences are;
 2. which words of the passages the question has, the rarer the more. The template asks the question before it shows the
    passages, so each word is marked where it stands;
-3. which of them stood in the sentence before: a word counts once;
+3. which of them stood in the sentence before: a word counts once; and, where an answer begins, how much the question
+   could find at most;
 4. sums of these marks, over the sentence so far and over the title of its passage;
 5. where an answer begins: the end of the sentence that has the highest sum, its name, its first word, its number; or
-   the abstention, where no sum is high;
+   the abstention, where no sum is high beside what could be found;
 6. in the rest of the answer: what was chosen where it began. So an answer never changes its sentence half-way;
 7. of the chosen sentence, what follows the last four tokens there, at the place that comes next. The inner layer then
    says what no token before it tells: the first word of the sentence; where it ends, the brackets with its number, and
@@ -87,6 +88,7 @@ class _Program:
         self._begin_sentences()
         self._find_words()
         self._mark_again()
+        self._weigh_question()
         self._gather()
         self._count()
         self._choose()
@@ -250,11 +252,14 @@ class _Program:
         began = self._began(marks.bracket)
         heads.prefers(4, 1, 62, gains.heading * self.one, gains.heading * began)
         heads.carries(4, 1, stream.hit[None], stream.title[None], gains.title)
-        # And where an answer begins, what could be found: all words of the question.
-        question = self._began(marks.question)
+
+    def _weigh_question(self) -> None:
+        """Where an answer begins, what could be found at most: all words of the question, the rarer the more."""
+        heads, stream, gains = self.heads, self.stream, self.gains
+        question = self._began(self.marks.question)
         heads.prefers(3, 0, 61, gains.asking * self._is(ASSISTANT), gains.asking * question)
         heads.prefers(3, 0, 62, gains.telling * self.one, gains.telling * stream.weight)
-        heads.prefers(3, 0, 63, gains.unasked * self.one, gains.unasked * nothing)
+        heads.prefers(3, 0, 63, gains.unasked * self.one, gains.unasked * self._is(self.marks.system))
         heads.carries(3, 0, question[None], stream.total[None], gains.total)
 
     def _count(self) -> None:
