@@ -51,11 +51,11 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-def pick_dtype(name: str, device: torch.device) -> torch.dtype:
-    """`auto` is float32 on a CPU, where output identical to plain decoding is worth more than bf16's speed,
-    and bfloat16 on a GPU."""
+def pick_dtype(name: str, device: torch.device, asked: torch.dtype | None = None) -> torch.dtype:
+    """`auto` is float32 on a CPU, where output identical to plain decoding is worth more than bf16's speed, and
+    bfloat16 on a GPU, but for a model whose config asks for float32."""
     if name == "auto":
-        return torch.float32 if device.type == "cpu" else torch.bfloat16
+        return torch.float32 if device.type == "cpu" or asked is torch.float32 else torch.bfloat16
     if name not in DTYPES:
         raise ValueError(f"unknown dtype {name!r}; use auto or one of {', '.join(DTYPES)}")
     return DTYPES[name]
@@ -84,8 +84,9 @@ def load(
     Raises ValueError (unknown device, dtype or path) and UnsupportedModelError (cannot be run exactly).
     """
     where = pick_device(device)
-    model = load_model(name, where, pick_dtype(dtype, where))
     path, options = _resolve(name)
+    asked = AutoConfig.from_pretrained(path, **options).dtype
+    model = load_model(name, where, pick_dtype(dtype, where, asked))
     target = target_for(model, is_int8=dtype == "int8")
     if settings := settings_not_applied(model):
         _LOG.warning("%s: its generation config asks for what is not applied: %s", name, ", ".join(settings))

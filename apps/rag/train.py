@@ -64,7 +64,7 @@ def run_training(
 ) -> None:
     """Prepares, resumes, trains, exports and draws."""
     from apps.rag.training.first_weights import is_large_enough
-    from apps.rag.training.model import freeze
+    from apps.rag.training.model import ask_for_float32, freeze
     from apps.rag.training.objective import AnswerObjective
     from apps.rag.training.shards import ShardSpec
     from core.training import ShardFeed, Trainer, draw_curve
@@ -84,7 +84,14 @@ def run_training(
         loaded = _load_model(model, tokenizer, out)
         if config.frozen and is_large_enough(loaded.config):
             freeze(loaded)
-        trainer = Trainer(loaded, objective, out, config, log, tokenizer.save_pretrained, device)
+        is_written = is_large_enough(loaded.config)
+
+        def complete(folder: Path) -> None:
+            tokenizer.save_pretrained(folder)
+            if is_written:
+                ask_for_float32(folder)
+
+        trainer = Trainer(loaded, objective, out, config, log, complete, device)
         log(json.dumps({"device": str(trainer.device), "model": model or "new", **asdict(config)}))
         trainer.resume()
         try:

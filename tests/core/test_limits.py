@@ -157,6 +157,9 @@ def test_unknown_names_are_refused_with_the_choices(tmp_path: Path) -> None:
         pick_device("mps")
     with pytest.raises(ValueError, match=r"'float3'.*float32"):
         pick_dtype("float3", torch.device("cpu"))
+    cuda = torch.device("cuda")
+    assert pick_dtype("auto", cuda) is pick_dtype("auto", cuda, torch.bfloat16) is torch.bfloat16
+    assert pick_dtype("auto", cuda, torch.float32) is pick_dtype("float32", cuda) is torch.float32
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match=r"'cuda'.*no CUDA"):
             pick_device("cuda")

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from apps.rag.prompts import ABSTENTION, Passage, answer_messages, quoted
 from core import Engine, Request, SamplingParams
@@ -97,6 +98,19 @@ def test_the_title_of_a_passage_alone_is_answered_from_it() -> None:
     told = "Bees dance to tell where flowers stand."
     bees = Passage("Bees", f"{told} A queen lays up to 2,000 eggs a day. Workers live six weeks.")
     assert _asked(["bees"], [hotels, RIVERS, bees], "none") == [quoted(told, 3)]
+
+
+def test_plain_transformers_answers_the_same(plain: list[str]) -> None:
+    """Loaded as it comes: the config asks for float32, in which alone the model can count."""
+    model = AutoModelForCausalLM.from_pretrained(MODEL)
+    tokenizer = AutoTokenizer.from_pretrained(MODEL)
+    for question, answer in zip(ANSWERS, plain, strict=True):
+        messages = answer_messages(question, [RIVERS, BEES])
+        ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt")[
+            "input_ids"
+        ]
+        said = model.generate(ids, max_new_tokens=60)[0, ids.shape[1] :]
+        assert tokenizer.decode(said, skip_special_tokens=True) == answer
 
 
 @pytest.mark.parametrize("drafter", ["copy", "prompt_lookup", "llma"])
