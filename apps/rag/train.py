@@ -82,9 +82,9 @@ def run_training(
     with journal(out, quiet) as log:
         objective = AnswerObjective(feed, config)
         loaded = _load_model(model, tokenizer, out)
-        if config.frozen and is_large_enough(loaded.config):
-            freeze(loaded)
         is_written = is_large_enough(loaded.config)
+        if config.frozen and is_written:
+            freeze(loaded)
 
         def complete(folder: Path) -> None:
             tokenizer.save_pretrained(folder)
