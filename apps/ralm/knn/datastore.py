@@ -130,7 +130,7 @@ def _mapped(path: Path) -> np.ndarray:
     try:
         return np.asanyarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except (OSError, ValueError, EOFError) as error:
-        raise broken(path, f"cannot be read ({error})") from error
+        raise broken(path, "is missing, or no file of numbers") from error
 
 
 def _write_entries(
